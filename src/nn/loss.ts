@@ -1,0 +1,46 @@
+// Loss functions over logits, and the mean that all models share. For a large vocabulary without head bias,
+// linearCrossEntropy of the tensor engine never holds the logits and is the better choice.
+
+import {
+  cast,
+  div,
+  logSoftmax,
+  maximum,
+  mul,
+  neg,
+  notEqual,
+  reshape,
+  sum,
+  type Tensor,
+  takeAlong,
+} from "../tensor/index.js";
+import { ModelError } from "../util/errors.js";
+
+/** A loss as the trainer weighs it: the sum over the counted targets, and their number. Both scalars. */
+export interface SummedLoss {
+  readonly lossSum: Tensor;
+  readonly count: Tensor;
+}
+
+/**
+ * Cross-entropy in nats of `logits` [N, C] against int32 `labels` [N]; labels equal to `ignoreIndex` count
+ * for nothing.
+ */
+export function crossEntropy(logits: Tensor, labels: Tensor, { ignoreIndex = -100 } = {}): SummedLoss {
+  const N = logits.shape[0];
+  if (logits.rank !== 2 || labels.rank !== 1 || labels.shape[0] !== N)
+    throw new ModelError(
+      `crossEntropy needs logits [N, C] and labels [N], got [${logits.shape.join(", ")}] and [${labels.shape.join(", ")}]`,
+      { code: "model.loss_shape", details: { logits: logits.shape, labels: labels.shape } },
+    );
+  const isCounted = cast(notEqual(labels, ignoreIndex), logits.dtype);
+  // An ignored label may be negative; it is read at class 0 and then weighed with 0.
+  const index = reshape(maximum(labels, 0), [labels.shape[0]!, 1]);
+  const logProbability = reshape(takeAlong(logSoftmax(logits), index, 1), labels.shape);
+  return { lossSum: neg(sum(mul(logProbability, isCounted))), count: sum(isCounted) };
+}
+
+/** Mean over the counted targets; 0 when none counts. */
+export function meanLoss({ lossSum, count }: SummedLoss): Tensor {
+  return div(lossSum, maximum(count, 1));
+}

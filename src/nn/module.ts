@@ -1,0 +1,137 @@
+// A Module owns parameters, buffers and other modules, and gives each a dotted name made of field names, as
+// PyTorch does: own parameters, then own buffers, then children, each in the order of the fields. It does not
+// say how to compute; models and layers add a `forward` of their own.
+
+import { constant, Parameter, type Tensor, type TensorData } from "../tensor/index.js";
+import { ModelError } from "../util/errors.js";
+import { type LoadOptions, type LoadReport, loadInto, type StateEntry } from "./state-dict.js";
+
+/** Values that belong to a module but are not trained. In a graph they are constants of the trace. */
+export class Buffer {
+  value: TensorData;
+  /** Whether the state dict holds it. Tables that can be computed again need not be saved. */
+  readonly persistent: boolean;
+
+  constructor(value: TensorData, options: { persistent?: boolean } = {}) {
+    this.value = value;
+    this.persistent = options.persistent ?? true;
+  }
+
+  /** The present value as a constant of the graph that is being recorded. */
+  toTensor(): Tensor {
+    return constant(this.value);
+  }
+}
+
+interface Members {
+  readonly parameters: [string, Parameter][];
+  readonly buffers: [string, Buffer][];
+  readonly modules: [string, Module][];
+}
+
+export abstract class Module {
+  /**
+   * What this module is made of: its enumerable fields. Containers override it to name their items. Fields
+   * that are neither a Parameter, a Buffer, a Module nor an array of these are ignored.
+   */
+  protected fields(): Iterable<readonly [string, unknown]> {
+    return Object.entries(this);
+  }
+
+  /** Direct children by field name (`field.index` for an array of modules). */
+  children(): Map<string, Module> {
+    return new Map(membersOf(this.fields()).modules);
+  }
+
+  /** This module under the name "", and every module below it; a shared one once, under its first name. */
+  namedModules(): Map<string, Module> {
+    const found = new Map<Module, string>();
+    const visit = (module: Module, name: string) => {
+      if (found.has(module)) return;
+      found.set(module, name);
+      for (const [key, child] of membersOf(module.fields()).modules) visit(child, join(name, key));
+    };
+    visit(this, "");
+    return new Map([...found].map(([module, name]) => [name, module]));
+  }
+
+  /** Every parameter; a shared one once, under its first name. The order is that of optimiser states. */
+  namedParameters(): Map<string, Parameter> {
+    return this.#named((members) => members.parameters);
+  }
+
+  /** Every buffer, persistent or not; a shared one once, under its first name. */
+  namedBuffers(): Map<string, Buffer> {
+    return this.#named((members) => members.buffers);
+  }
+
+  /** Number of values in all parameters, each shared one counted once. */
+  parameterCount(): number {
+    let count = 0;
+    for (const parameter of this.namedParameters().values()) count += parameter.data.length;
+    return count;
+  }
+
+  /**
+   * Parameters and persistent buffers under all their names: tied tensors appear once per name. The values are
+   * views, not copies; they change when the module does.
+   */
+  stateDict(): Map<string, TensorData> {
+    const state = new Map<string, TensorData>();
+    for (const { name, owner } of this.#stateEntries())
+      state.set(name, owner instanceof Buffer ? owner.value : owner.toData());
+    return state;
+  }
+
+  /**
+   * Copies values from `state` into this module's own arrays and tells what happened. Everything is checked
+   * first: an error leaves the module as it was. Any floating-point dtype is taken for a parameter. One name
+   * is enough for a tied tensor; values under several of its names must be equal.
+   * @throws ModelError when tied values differ; and, unless `strict` is false, when a name is missing, unknown
+   * or has another shape or dtype.
+   */
+  loadStateDict(state: ReadonlyMap<string, TensorData>, options: LoadOptions = {}): LoadReport {
+    return loadInto([...this.#stateEntries()], state, options);
+  }
+
+  #named<T>(pick: (members: Members) => [string, T][]): Map<string, T> {
+    const found = new Map<T, string>();
+    for (const [prefix, module] of this.namedModules())
+      for (const [key, item] of pick(membersOf(module.fields())))
+        if (!found.has(item)) found.set(item, join(prefix, key));
+    return new Map([...found].map(([item, name]) => [name, item]));
+  }
+
+  /** All names of all saved tensors, in state-dict order: shared ones repeatedly. */
+  *#stateEntries(prefix = "", path: readonly Module[] = []): Generator<StateEntry> {
+    if (path.includes(this))
+      throw new ModelError(`module "${prefix}" contains itself: a state dict would be endless`, {
+        code: "model.module_cycle",
+        details: { name: prefix },
+      });
+    const { parameters, buffers, modules } = membersOf(this.fields());
+    for (const [key, owner] of parameters) yield { name: join(prefix, key), owner };
+    for (const [key, owner] of buffers) if (owner.persistent) yield { name: join(prefix, key), owner };
+    for (const [key, child] of modules) yield* child.#stateEntries(join(prefix, key), [...path, this]);
+  }
+}
+
+function join(prefix: string, key: string): string {
+  return prefix === "" ? key : `${prefix}.${key}`;
+}
+
+function membersOf(fields: Iterable<readonly [string, unknown]>): Members {
+  const members: Members = { parameters: [], buffers: [], modules: [] };
+  const sort = (key: string, value: unknown) => {
+    if (value instanceof Parameter) members.parameters.push([key, value]);
+    else if (value instanceof Buffer) members.buffers.push([key, value]);
+    else if (value instanceof Module) members.modules.push([key, value]);
+    else return false;
+    return true;
+  };
+  for (const [key, value] of fields) {
+    if (sort(key, value) || !Array.isArray(value)) continue;
+    for (const [index, item] of value.entries()) sort(`${key}.${index}`, item);
+  }
+  return members;
+}
