@@ -1,0 +1,76 @@
+// The nouns of the data pipeline: samples, datasets, batches, loaders and tokenizers, as interfaces that a
+// user's own classes can implement. No behaviour lives here.
+
+import type { TensorData } from "../tensor/dtype.js";
+
+/** One causal language-model sample: `labels[t]` is the id that follows `inputIds[t]`. Equal lengths. */
+export interface Sample {
+  readonly inputIds: Int32Array;
+  /** −100 marks a position without a target. */
+  readonly labels: Int32Array;
+}
+
+/**
+ * Named tensors as the model takes them: `input_ids` int32 [B,T], `labels` int32 [B,T] and, only where
+ * something is padded, `attention_mask` bool [B,T] (1 on real positions).
+ */
+export type Batch = Readonly<Record<string, TensorData>>;
+
+/** Random access to samples. `get(i)` must give the same sample whenever it is asked for `i`. */
+export interface Dataset<S = Sample> {
+  readonly length: number;
+  get(index: number): S | Promise<S>;
+  /** A fingerprint that changes when the samples do: kind, size, hash. JSON values, no paths, no secrets. */
+  describe(): Record<string, unknown>;
+  /** Releases files. Called by whoever opened the dataset. */
+  close?(): Promise<void>;
+}
+
+/** A place in the endless stream of batches. */
+export interface DataPosition {
+  readonly epoch: number;
+  /** Samples consumed within the epoch. */
+  readonly position: number;
+}
+
+/** A batch with its counts; `samples` and `tokens` leave padding out. */
+export interface CollatedBatch {
+  batch: Batch;
+  samples: number;
+  /** Input tokens that are not padding. */
+  tokens: number;
+  /** Labels other than −100: the weight of this batch in a token-weighted loss. */
+  targetTokens: number;
+}
+
+export interface LoadedBatch extends CollatedBatch {
+  epoch: number;
+}
+
+/** An endless stream of batches that can say where it is and be put back there. */
+export interface DataLoader {
+  /** Rejects with a DataError for samples that cannot be read; asking again retries the same batch. */
+  next(): Promise<LoadedBatch>;
+  /** The place after the last batch that `next()` delivered; what was only prefetched does not count. */
+  position(): DataPosition;
+  /** Continues from `position`. Not allowed while a `next()` is pending. */
+  seek(position: DataPosition): void;
+  readonly batchesPerEpoch: number;
+  close(): Promise<void>;
+}
+
+/** Turns ids back into text while they arrive. */
+export interface TextDecoderStream {
+  /** The text that is certain after `id`; empty while a character is incomplete. */
+  push(id: number): string;
+  /** The rest; incomplete characters come out as U+FFFD. */
+  end(): string;
+}
+
+export interface Tokenizer {
+  /** All ids are below this. */
+  readonly vocabSize: number;
+  encode(text: string): Int32Array;
+  decode(ids: ArrayLike<number>): string;
+  decoder(): TextDecoderStream;
+}
