@@ -1,0 +1,220 @@
+// Where this configuration differs from the Python system's on purpose, apart from the compatibility switches.
+// docs/differences.md is generated from here and from compat-table.ts; a test compares both with the schema.
+
+export interface DifferingDefault {
+  readonly path: string;
+  readonly python: string;
+  readonly here: string;
+  readonly reason: string;
+}
+
+/** Keys of both systems whose defaults differ. No switch of `compat` changes them; set the key. */
+export const differingDefaults: readonly DifferingDefault[] = [
+  {
+    path: "scheduler.max_steps",
+    python: "1000",
+    here: "null",
+    reason:
+      "1000 also meant “not set”, so an explicit 1000 was overwritten. Null follows the step at which the run ends; any number is taken as it is.",
+  },
+  {
+    path: "distributed.reset_inner_optimizer",
+    python: "true",
+    here: "false",
+    reason:
+      "Throwing away AdamW's moments after each exchange costs progress; keeping them is the usual practice.",
+  },
+];
+
+export interface AddedKey {
+  readonly path: string;
+  readonly reason: string;
+}
+
+/** Keys that the Python system does not know; a file that uses one no longer loads there. */
+export const addedKeys: readonly AddedKey[] = [
+  {
+    path: "run.threads",
+    reason: "Results are bit-equal only on the same number of threads, so it can be fixed.",
+  },
+  { path: "model.mlp_width", reason: "The rounding rule of `d_ff` does not allow every width." },
+  { path: "data.validation_fraction", reason: "There was no way to hold data out of training." },
+  { path: "optimizer.non_finite", reason: "A diverged run went on and overwrote its good checkpoints." },
+  {
+    path: "optimizer.max_consecutive_skips",
+    reason: "Skipping was unbounded, so a broken run could loop for ever.",
+  },
+  { path: "evaluation", reason: "There was no evaluation during training." },
+  { path: "sampling", reason: "There was no text generation." },
+  { path: "compat", reason: "Holds the switches of the table above." },
+];
+
+export interface ReadingRule {
+  readonly topic: string;
+  readonly python: string;
+  readonly here: string;
+  readonly reason: string;
+}
+
+/** How files are read. */
+export const readingRules: readonly ReadingRule[] = [
+  {
+    topic: "Types",
+    python:
+      'Unchecked: `"false"` is true, 2.5 passes as an integer, text in a number ends in a bare `TypeError`.',
+    here: "Checked for every key; `name: 3` needs quotes.",
+    reason: "A wrong type is a mistake, and it should be found before the run.",
+  },
+  {
+    topic: "Problems",
+    python: "The first one, without a place.",
+    here: "All at once, each with file, line, column, key path and what was probably meant.",
+    reason: "One look should be enough to repair a file.",
+  },
+  {
+    topic: "Numbers",
+    python: "`3e-4` is text; `010` is 8; `12:30` is 750.",
+    here: "`3e-4` is a number; `010` and `12:30` are refused where a number belongs, and the message offers both readings.",
+    reason: "Numbers are read as people write them, and never guessed.",
+  },
+  {
+    topic: "Choices",
+    python: "Some are lower-cased, some trimmed as well, some neither.",
+    here: "All are matched without regard to case and surrounding blanks.",
+    reason: "One rule for all.",
+  },
+  {
+    topic: "`logging.level`",
+    python: "An unknown level acts as INFO.",
+    here: "Refused, with a suggestion.",
+    reason: "A misspelt level should not decide what is printed.",
+  },
+  {
+    topic: "Duplicate keys",
+    python: "The last wins silently.",
+    here: "Refused.",
+    reason: "One of the two values would be lost without a word.",
+  },
+  {
+    topic: "Root of the file",
+    python: "`[]`, `0` and `false` count as an empty mapping.",
+    here: "Only an empty file and null do.",
+    reason: "A list at the root is a mistake.",
+  },
+  {
+    topic: "File suffix",
+    python: "`.yaml` and `.yml` are YAML, all others JSON.",
+    here: "`.json` is JSON, all others YAML.",
+    reason: "JSON is a part of YAML, so more files load and none loads differently.",
+  },
+  {
+    topic: "Inline text as a path",
+    python: "`--config` takes text that contains a colon for YAML.",
+    here: "It always names a file.",
+    reason: "A mistyped path should be reported as missing.",
+  },
+  {
+    topic: "`{enabled: false}`",
+    python: "True for `gradient_checkpointing` and `ooo_backprop`, as a mapping that is not empty.",
+    here: "Means what it says, for these two and `compile`.",
+    reason: "Nobody who writes it means true.",
+  },
+  {
+    topic: "Two checkpointing flags",
+    python: "On if either the root's or the model's flag is on.",
+    here: "The root's counts if it is set, else the model's.",
+    reason: "An explicit false must be able to switch a thing off.",
+  },
+  {
+    topic: "`logging.every_steps: 1` beside `run.log_every`",
+    python: "1 is taken for “not set”.",
+    here: "What is written counts.",
+    reason: "As with the 1000 of the schedule.",
+  },
+  {
+    topic: "`data.target_batch_size` left out",
+    python: "1, which any larger `micro_batch_size` contradicts.",
+    here: "Follows `micro_batch_size`.",
+    reason: "The default should not be an error.",
+  },
+  {
+    topic: "Contradictions",
+    python: "Ignored, or found in the first forward pass.",
+    here: "Refused: `data.vocab_size` and `model.vocab_size`, `precision.dtype` and `precision.mode`, a block longer than the context, an odd head width, an MLP of width 0, no data source.",
+    reason: "What cannot work, or cannot all be true, is found before the run.",
+  },
+  {
+    topic: "Secrets",
+    python: "Printed unless asked otherwise; `<redacted>` loads as a token.",
+    here: "Never printed, written or quoted in messages; `<redacted>` reads as unset.",
+    reason: "A saved configuration must be safe to share and to load.",
+  },
+  {
+    topic: "`distributed.node_id`",
+    python: "Checked without surrounding blanks, stored with them.",
+    here: "Stored without.",
+    reason: "What is checked should be what is used.",
+  },
+];
+
+/** The command line. */
+export const commandLineRules: readonly ReadingRule[] = [
+  {
+    topic: "Exit codes",
+    python: "2 for nearly everything, 1 and a traceback for the rest.",
+    here: "By cause: 2 flags and configuration, 3 data and model, 4 checkpoints, 5 training, 6 other machines, 70 a bug, 130 and 143 signals.",
+    reason: "Scripts can tell what happened.",
+  },
+  {
+    topic: "`--max-steps N`",
+    python: "Sets the end of the run and of the schedule, unchecked.",
+    here: "Sets the end of the run (before `data.max_steps`), checked; the schedule follows unless `scheduler.max_steps` is set.",
+    reason: "A schedule that was fixed on purpose keeps its curve when a run is prolonged.",
+  },
+  {
+    topic: "Shortened options (`--conf`)",
+    python: "Accepted.",
+    here: "Refused, with the full name as a suggestion.",
+    reason: "A shortened option can change its meaning when options are added.",
+  },
+  {
+    topic: "`--set key.path=value`, `--version`, `--trace`",
+    python: "Do not exist.",
+    here: "Exist; `--set` has the same checks and suggestions as a file.",
+    reason: "Trying a value should not need a new file.",
+  },
+];
+
+/** Faults that no switch brings back. */
+export const notReproduced: readonly ReadingRule[] = [
+  {
+    topic: "AdamW leaves out the matrices of attention and MLP",
+    python: "They keep their initial values.",
+    here: "Every trainable tensor is optimised.",
+    reason: "The model does not learn otherwise.",
+  },
+  {
+    topic: "Clipping",
+    python: "The norm includes gradients that are never cleared.",
+    here: "The norm is that of the gradients which are applied.",
+    reason: "The stale part grows and shrinks every update.",
+  },
+  {
+    topic: "A run that has reached its target",
+    python: "Rewrites its checkpoint.",
+    here: "Writes nothing.",
+    reason: "Nothing has changed.",
+  },
+  {
+    topic: "Order of shuffling",
+    python: "Drawn from the global random stream.",
+    here: "A function of `data.seed`, epoch and position.",
+    reason: "Exact resume is impossible otherwise.",
+  },
+  {
+    topic: "Rows without a visible key",
+    python: "Give NaN.",
+    here: "Give zeros.",
+    reason: "One padded row must not poison a batch.",
+  },
+];

@@ -1,0 +1,87 @@
+// Section `distributed`: training together with other machines through one repository. All rules hold even when
+// the section is disabled, so that a file can be prepared and checked before it is used.
+
+import * as z from "zod";
+import { choice, custom, defineSection, field, flag, orNull, real, text, whole } from "../field.js";
+import { REDACTED, Secret } from "../secret.js";
+
+// The marker comes back when a saved configuration is loaded again; the secret itself was never saved.
+const token = z
+  .union([z.string(), z.instanceof(Secret)])
+  .nullable()
+  .transform((value): Secret | null => {
+    if (value === null || value instanceof Secret) return value;
+    return value === REDACTED || value === "" ? null : new Secret(value);
+  });
+
+// A node id becomes a folder name on other machines.
+const nodeId = z
+  .string()
+  .trim()
+  .min(1)
+  .regex(/^(?!\.{1,2}$)[^/\\]+$/);
+
+export const distributed = defineSection({
+  name: "distributed",
+  summary: "Training with other machines (DumbDiLoCo).",
+  shape: {
+    enabled: field(flag(), false, "Whether this run exchanges updates with others."),
+    mode: field(choice(["dumb_diloco", "single"]), "dumb_diloco", "Protocol."),
+    role: field(choice(["single", "master", "worker"]), "single", "Part that this node plays."),
+    node_id: field(
+      orNull(custom(nodeId, 'a name without "/" or "\\", not blank, not "." or ".."')),
+      null,
+      "Name of this node.",
+    ),
+    collaborators: field(
+      custom(z.array(z.string().regex(/\S/)), "a list of names that are not blank"),
+      [],
+      "Accounts that may write to the repository.",
+    ),
+    inner_steps: field(whole({ min: 1 }), 500, "Local steps between two exchanges."),
+    poll_interval: field(real({ above: 0 }), 60, "Seconds between two looks at the repository."),
+    outer_lr: field(real({ above: 0 }), 0.7, "Learning rate of the outer optimizer."),
+    outer_momentum: field(real({ min: 0, below: 1 }), 0.9, "Nesterov momentum of the outer optimizer."),
+    repo_id: field(orNull(text()), null, "Repository where the nodes meet."),
+    token: field(orNull(custom(token, "text")), null, "Access token; it appears in no output.", {
+      secret: true,
+    }),
+    cache_dir: field(text(), ".speedtronic/hub", "Download cache, relative to the working directory."),
+    state_dir: field(text(), ".speedtronic/diloco", "State of this node, relative to run.output_dir."),
+    retry_initial: field(real({ above: 0 }), 1, "Seconds before the first retry."),
+    retry_max: field(real({ above: 0 }), 60, "Longest wait between retries, in seconds."),
+    retry_attempts: field(whole({ min: 1 }), 6, "Attempts before a request is given up."),
+    reset_inner_optimizer: field(flag(), false, "Clear the optimizer's moments after each exchange."),
+    async_delta_upload: field(flag(), true, "Upload while training goes on."),
+    delta_upload_queue_size: field(whole({ min: 1, max: 1 }), 1, "Uploads that may wait; only 1 is defined."),
+    delta_upload_overflow: field(choice(["skip"]), "skip", "What a full queue does with a new upload."),
+    delta_upload_shutdown_timeout: field(real({ above: 0 }), 5, "Seconds to wait for an upload at the end."),
+    async_global_poll: field(flag(), true, "Download new versions while training goes on."),
+  },
+  checks: [
+    {
+      at: "retry_max",
+      needs: ["retry_initial", "retry_max"],
+      test: ({ retry_initial, retry_max }) =>
+        retry_max >= retry_initial
+          ? undefined
+          : `${retry_max} is less than retry_initial ${retry_initial}; raise it or lower retry_initial`,
+    },
+    {
+      at: "repo_id",
+      needs: ["enabled", "repo_id"],
+      test: ({ enabled, repo_id }) =>
+        enabled && (repo_id === null || repo_id.trim() === "")
+          ? "is needed when distributed.enabled is true; name the repository, or disable the section"
+          : undefined,
+    },
+    {
+      at: "mode",
+      needs: ["enabled", "mode"],
+      test: ({ enabled, mode }) =>
+        enabled && mode !== "dumb_diloco"
+          ? `"${mode}" cannot be enabled; use "dumb_diloco", or set distributed.enabled to false`
+          : undefined,
+    },
+  ],
+});

@@ -1,0 +1,229 @@
+// What a valid configuration may ask for and this build cannot give. `validate` accepts such a file; training
+// refuses it by name, or says what a key amounts to here. Whoever builds a feature deletes its rows.
+
+import { ConfigError } from "../util/errors.js";
+import { prefetchBatches } from "./derived.js";
+import { describeValue } from "./problem.js";
+import { resolveConfig } from "./resolve.js";
+import type { OptimizerConfig, SpeedtronicConfig } from "./schema.js";
+
+export interface Unsupported {
+  /** Canonical key path. */
+  readonly path: string;
+  readonly value: unknown;
+  /** Why it is refused, or what it amounts to. */
+  readonly reason: string;
+  /** What to do; empty for notices that ask for nothing. */
+  readonly action: string;
+}
+
+export interface UnsupportedReport {
+  /** Training must not start. */
+  readonly refusals: readonly Unsupported[];
+  /** Training starts; the start event carries these. */
+  readonly notices: readonly Unsupported[];
+}
+
+interface Rule {
+  readonly kind: "refusal" | "notice";
+  readonly path: string;
+  applies(config: SpeedtronicConfig): boolean;
+  readonly reason: string | ((config: SpeedtronicConfig) => string);
+  readonly action: string;
+}
+
+const refusals: readonly Rule[] = [
+  {
+    kind: "refusal",
+    path: "run.device",
+    applies: ({ run }) => !["auto", "cpu"].includes(run.device.trim().toLowerCase()),
+    reason: "only the device cpu exists here",
+    action: 'use "cpu", or "auto", which means the same',
+  },
+  {
+    kind: "refusal",
+    path: "optimizer.name",
+    applies: ({ optimizer }) => optimizer.name === "muon",
+    reason: "Muon is not built yet",
+    action: 'use "adamw"',
+  },
+  {
+    kind: "refusal",
+    path: "optimizer.muon_plus",
+    applies: ({ optimizer }) => optimizer.muon_plus,
+    reason: "Muon is not built yet",
+    action: "set it to false",
+  },
+  {
+    kind: "refusal",
+    path: "optimizer.cautious",
+    applies: ({ optimizer }) => optimizer.cautious,
+    reason: "cautious updates are not built yet",
+    action: "set it to false",
+  },
+  {
+    kind: "refusal",
+    path: "distributed.enabled",
+    applies: ({ distributed }) => distributed.enabled,
+    reason: "training with other machines is not built yet",
+    action: "set it to false to train alone",
+  },
+  {
+    kind: "refusal",
+    path: "gradient_checkpointing",
+    applies: ({ gradient_checkpointing }) => gradient_checkpointing,
+    reason: "recomputing activations is not built yet",
+    action: "set it to false, and lower data.micro_batch_size if memory is short",
+  },
+  {
+    kind: "refusal",
+    path: "data.dataset",
+    applies: ({ data }) => data.dataset !== null && data.text_path === null,
+    reason: "loading a stored dataset is not built yet, and pickled ones never will be, since they run code",
+    action: "name a text file with data.text_path",
+  },
+  {
+    kind: "refusal",
+    path: "data.validation_fraction",
+    applies: ({ data }) => data.validation_fraction > 0 && data.text_path === null,
+    reason: "only a text can be split, and there is nothing to learn from held-out random tokens",
+    action: "set it to 0, or name a text file with data.text_path",
+  },
+  {
+    kind: "refusal",
+    path: "shape_validation.warn_on_cpu",
+    applies: ({ shape_validation }) => shape_validation.enabled && shape_validation.warn_on_cpu,
+    reason: "advice on sizes is not built yet",
+    action: "set it to false",
+  },
+];
+
+const muonKeys = ["muon_momentum", "muon_ns_steps", "muon_norm_eps"] as const;
+
+const notices: readonly Rule[] = [
+  {
+    kind: "notice",
+    path: "compile",
+    applies: (config) => config.compile,
+    reason: "the training graph is always compiled; the key changes nothing",
+    action: "",
+  },
+  {
+    kind: "notice",
+    path: "ooo_backprop",
+    applies: ({ ooo_backprop }) => ooo_backprop,
+    reason: "not engaged: a CPU has no streams to schedule; results are the same",
+    action: "",
+  },
+  {
+    kind: "notice",
+    path: "optimizer.fused",
+    applies: ({ optimizer }) => optimizer.fused === false,
+    reason: "the update always runs as one fused kernel; results are the same",
+    action: "",
+  },
+  {
+    kind: "notice",
+    path: "data.pin_memory",
+    applies: ({ data }) => data.pin_memory === true,
+    reason: "not engaged: there is no GPU to copy to",
+    action: "",
+  },
+  {
+    kind: "notice",
+    path: "data.num_workers",
+    applies: ({ data }) => data.num_workers > 1,
+    reason: (config) =>
+      `one reader prepares the data, ${prefetchBatches(config)} micro-batches ahead; the order does not depend on it`,
+    action: "",
+  },
+  {
+    kind: "notice",
+    path: "data.dataset",
+    applies: ({ data }) => data.dataset !== null && data.text_path !== null,
+    reason: "not used: data.text_path comes first",
+    action: "remove one of the two",
+  },
+  ...muonKeys.map(
+    (key): Rule => ({
+      kind: "notice",
+      path: `optimizer.${key}`,
+      applies: ({ optimizer }) => optimizer.name !== "muon" && optimizer[key] !== defaultOptimizer()[key],
+      reason: 'not used: it belongs to the optimizer "muon"',
+      action: "remove it",
+    }),
+  ),
+  {
+    kind: "notice",
+    path: "distributed",
+    applies: ({ distributed }) => {
+      const { enabled, ...rest } = distributed;
+      const { enabled: _, ...defaults } = defaultConfig().distributed;
+      return !enabled && JSON.stringify(rest) !== JSON.stringify(defaults);
+    },
+    reason: "not used: distributed.enabled is false",
+    action: "",
+  },
+  {
+    kind: "notice",
+    path: "sampling",
+    applies: ({ sampling }) => {
+      const { every_steps, at_end, seed: _, ...rest } = sampling;
+      const { every_steps: _e, at_end: _a, seed: _s, ...defaults } = defaultConfig().sampling;
+      return every_steps === null && !at_end && JSON.stringify(rest) !== JSON.stringify(defaults);
+    },
+    reason: "not used: neither sampling.every_steps nor sampling.at_end is set",
+    action: "",
+  },
+];
+
+let cachedDefault: SpeedtronicConfig | undefined;
+
+function defaultConfig(): SpeedtronicConfig {
+  cachedDefault ??= resolveConfig({});
+  return cachedDefault;
+}
+
+function defaultOptimizer(): OptimizerConfig {
+  return defaultConfig().optimizer;
+}
+
+function valueAt(config: SpeedtronicConfig, path: string): unknown {
+  return path.split(".").reduce<unknown>((value, key) => (value as Record<string, unknown>)[key], config);
+}
+
+/** What training cannot do as asked, and what it does otherwise than the file may suggest. */
+export function collectUnsupported(config: SpeedtronicConfig): UnsupportedReport {
+  const found = (rules: readonly Rule[]): Unsupported[] =>
+    rules
+      .filter((rule) => rule.applies(config))
+      .map(({ path, reason, action }) => ({
+        path,
+        value: valueAt(config, path),
+        reason: typeof reason === "string" ? reason : reason(config),
+        action,
+      }));
+  return { refusals: found(refusals), notices: found(notices) };
+}
+
+/** `optimizer.name is "muon": Muon is not built yet; use "adamw"` */
+export function formatUnsupported({ path, value, reason, action }: Unsupported): string {
+  const subject = typeof value === "object" && value !== null ? path : `${path} is ${shown(value)}`;
+  return `${subject}: ${reason}${action === "" ? "" : `; ${action}`}`;
+}
+
+function shown(value: unknown): string {
+  return typeof value === "string" ? JSON.stringify(value) : describeValue(value);
+}
+
+/** @throws ConfigError naming every refusal */
+export function refuseUnsupported(config: SpeedtronicConfig): void {
+  const { refusals: found } = collectUnsupported(config);
+  if (found.length === 0) return;
+  const lines = found.map(formatUnsupported);
+  const message =
+    lines.length === 1
+      ? `this configuration cannot be trained here: ${lines[0]}`
+      : `this configuration cannot be trained here, for ${lines.length} reasons\n${lines.map((line) => `  ${line}`).join("\n")}`;
+  throw new ConfigError(message, { code: "config.unsupported", details: { refusals: found } });
+}
