@@ -1,0 +1,29 @@
+// The seam for training together with other machines: the trainer calls a coordinator at fixed points. How
+// it talks to anybody is its own affair.
+
+import type { JsonValue } from "../checkpoint/content.js";
+import type { TensorData } from "../tensor/dtype.js";
+
+/** What a coordinator may do with the run it belongs to. Calls wait for the update in progress. */
+export interface CoordinatedRun {
+  readonly step: number;
+  /** Copies of all parameters by name. */
+  readParameters(): Promise<Map<string, TensorData>>;
+  /** Replaces the named parameters. */
+  writeParameters(values: ReadonlyMap<string, TensorData>): Promise<void>;
+}
+
+export interface SyncCoordinator {
+  /** Before the first update, only if there is one to do. A failure ends the run. */
+  start(run: CoordinatedRun): Promise<void> | void;
+  /** After each applied update. True: the parameters were synchronised (see `distributed.reset_inner_optimizer`). */
+  afterOptimizerStep(run: CoordinatedRun, step: number): Promise<boolean | undefined> | boolean | undefined;
+  /** Once for every successful start, also after an error. */
+  stop(): Promise<void> | void;
+  /** Goes into every checkpoint. */
+  stateDict(): Promise<JsonValue> | JsonValue;
+  /** Saved state after `start`, for coordinators without `prepareState`. */
+  loadStateDict(state: JsonValue): Promise<void> | void;
+  /** Saved state before `start`. */
+  prepareState?(state: JsonValue): Promise<void> | void;
+}

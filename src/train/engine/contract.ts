@@ -1,0 +1,82 @@
+// The training engine as the trainer sees it: it owns parameters, gradients and optimiser state, runs traced
+// graphs over them and applies updates. Everything that crosses is plain data, so an engine can live in a
+// worker thread.
+
+import type { OptimizerHyper } from "../../optim/optimizer.js";
+import type { TensorData } from "../../tensor/dtype.js";
+import type { Graph } from "../../tensor/trace/graph.js";
+
+/** Feed name of a parameter in every graph given to an engine. */
+export const parameterFeed = (name: string): string => `param.${name}`;
+/** Result name of a parameter's gradient in a training graph. */
+export const gradientResult = (name: string): string => `grad.${name}`;
+/** Results that every training graph has: scalars. */
+export const lossResult = "loss";
+export const countResult = "count";
+
+export interface EngineParameter {
+  readonly name: string;
+  readonly shape: readonly number[];
+  readonly trainable: boolean;
+  /** Whether weight decay applies. */
+  readonly decays: boolean;
+}
+
+export interface EngineOptions {
+  readonly backend: "onnx" | "reference";
+  readonly threads: number;
+  readonly parameters: readonly EngineParameter[];
+  /** Absent: the engine only evaluates, and holds neither gradients nor optimiser state. */
+  readonly optimizer?: { readonly name: string; readonly hyper: OptimizerHyper };
+}
+
+export interface Microbatch {
+  readonly program: number;
+  readonly feeds: Readonly<Record<string, TensorData>>;
+  /** For graphs whose loss is a mean: how many targets it stands for. Graphs with a summed loss count themselves. */
+  readonly weight: number;
+}
+
+export interface UpdateRequest {
+  readonly microbatches: readonly Microbatch[];
+  readonly lr: number;
+  /** Number of this update for bias correction, from 1. */
+  readonly count: number;
+  /** Largest L2 norm of the averaged gradient; null: no clipping. */
+  readonly gradClip: number | null;
+  /** `targets`: all targets of the update weigh equally. `microbatches`: each microbatch's mean does. */
+  readonly averaging: "targets" | "microbatches";
+}
+
+export interface UpdateResult {
+  /** False when loss or gradient was not finite: nothing was changed. */
+  readonly applied: boolean;
+  /** Mean loss of the update. */
+  readonly loss: number;
+  /** Targets that counted. */
+  readonly targets: number;
+  /** L2 norm of the averaged gradient before clipping. */
+  readonly gradNorm: number;
+  /** Mean over microbatches of each further scalar result. */
+  readonly metrics: Readonly<Record<string, number>>;
+  readonly times: { readonly graphMs: number; readonly updateMs: number };
+}
+
+export interface TrainEngine {
+  /** Compiles `graph`; its parameter feeds are the engine's own. Returns the program's number. */
+  addProgram(graph: Graph): Promise<number>;
+  removeProgram(program: number): Promise<void>;
+  update(request: UpdateRequest): Promise<UpdateResult>;
+  /** Runs a program on the present parameters and returns its results. */
+  evaluate(program: number, feeds: Readonly<Record<string, TensorData>>): Promise<Record<string, TensorData>>;
+  /** Copies of all parameters by name. */
+  readParameters(): Promise<Map<string, TensorData>>;
+  writeParameters(values: ReadonlyMap<string, TensorData>): Promise<void>;
+  /** Copies of the optimiser state: `<parameter>.<slot>`. */
+  readOptimizer(): Promise<Map<string, TensorData>>;
+  /** Replaces the optimiser state; a slot that is absent becomes zero. */
+  writeOptimizer(values: ReadonlyMap<string, TensorData>): Promise<void>;
+  /** What the engine runs on, for manifests and start events. */
+  describe(): Promise<{ backend: string; threads: number; runtime: string }>;
+  close(): Promise<void>;
+}

@@ -1,0 +1,81 @@
+// Entry of the worker thread: makes one local engine and answers requests to it, one after another.
+
+import { parentPort } from "node:worker_threads";
+import type { TensorData } from "../../tensor/dtype.js";
+import { invariant, SpeedtronicError } from "../../util/errors.js";
+import type { EngineOptions, TrainEngine } from "./contract.js";
+import { createLocalEngine } from "./local-engine.node.js";
+
+export interface EngineRequest {
+  readonly id: number;
+  readonly method: "create" | keyof TrainEngine;
+  readonly args: readonly unknown[];
+}
+
+/** An error as it crosses the thread border. */
+export interface ErrorRecord {
+  readonly kind: string;
+  readonly message: string;
+  readonly code: string;
+  readonly details: Record<string, unknown>;
+  readonly stack: string | undefined;
+}
+
+export type EngineReply =
+  | { readonly id: number; readonly value: unknown }
+  | { readonly id: number; readonly error: ErrorRecord };
+
+invariant(parentPort, "the engine thread runs in a worker");
+const port = parentPort;
+let engine: TrainEngine | undefined;
+/** Requests run in the order in which they came: an evaluation never sees half an update. */
+let last: Promise<unknown> = Promise.resolve();
+
+port.on("message", (request: EngineRequest) => {
+  last = last.then(async () => {
+    try {
+      const value = await answer(request);
+      port.postMessage({ id: request.id, value } satisfies EngineReply, buffersOf(value));
+    } catch (error) {
+      port.postMessage({ id: request.id, error: recordOf(error) } satisfies EngineReply);
+    }
+  });
+});
+
+async function answer({ method, args }: EngineRequest): Promise<unknown> {
+  if (method === "create") {
+    engine = await createLocalEngine(args[0] as EngineOptions);
+    return undefined;
+  }
+  invariant(engine, "an engine is created before it is used");
+  return (engine[method] as (...args: readonly unknown[]) => Promise<unknown>).apply(
+    engine,
+    args as unknown[],
+  );
+}
+
+/** Buffers of tensors in a reply: moved instead of copied, since the engine hands out copies anyway. */
+function buffersOf(value: unknown): ArrayBuffer[] {
+  const tensors =
+    value instanceof Map
+      ? [...value.values()]
+      : value && typeof value === "object"
+        ? Object.values(value)
+        : [];
+  const buffers = tensors
+    .filter((t): t is TensorData => ArrayBuffer.isView((t as TensorData | undefined)?.data))
+    .map((t) => t.data.buffer as ArrayBuffer);
+  return [...new Set(buffers)];
+}
+
+function recordOf(error: unknown): ErrorRecord {
+  const { name, message, stack } = error instanceof Error ? error : new Error(String(error));
+  const typed = error instanceof SpeedtronicError ? error : undefined;
+  return {
+    kind: name,
+    message,
+    code: typed?.code ?? "internal.engine",
+    details: { ...typed?.details },
+    stack,
+  };
+}

@@ -1,0 +1,290 @@
+// The engine itself, on the thread that makes it. It blocks that thread while graphs run.
+
+import { optimizers } from "../../optim/index.js";
+import type { Optimizer } from "../../optim/optimizer.js";
+import type { Backend, Executable } from "../../tensor/backends/backend.js";
+import { createOnnxBackend, onnxRuntimeVersion } from "../../tensor/backends/onnx/backend.node.js";
+import { referenceBackend } from "../../tensor/backends/reference/interpreter.js";
+import type { TensorData } from "../../tensor/dtype.js";
+import { loadKernels } from "../../tensor/kernels/load.node.js";
+import { formatShape, sameShape } from "../../tensor/shape.js";
+import type { Graph } from "../../tensor/trace/graph.js";
+import { InternalError, invariant, ModelError } from "../../util/errors.js";
+import {
+  countResult,
+  type EngineOptions,
+  gradientResult,
+  lossResult,
+  type Microbatch,
+  parameterFeed,
+  type TrainEngine,
+  type UpdateRequest,
+  type UpdateResult,
+} from "./contract.js";
+import { ParameterStore } from "./parameter-store.js";
+
+interface Program {
+  readonly executable: Executable;
+  /** Names of the parameters that the graph reads. */
+  readonly parameters: readonly string[];
+  /** Names of the parameters whose gradients it gives. */
+  readonly gradients: readonly string[];
+}
+
+interface MicrobatchResult {
+  readonly loss: number;
+  readonly targets: number;
+  readonly metrics: Record<string, number>;
+}
+
+export async function createLocalEngine(options: EngineOptions): Promise<TrainEngine> {
+  const kernels = await loadKernels();
+  const optimizer = options.optimizer && optimizers[options.optimizer.name];
+  if (options.optimizer && !optimizer)
+    throw new InternalError(`no optimizer ${options.optimizer.name}`, { code: "internal.optimizer" });
+  const store = new ParameterStore(
+    kernels,
+    options.parameters,
+    optimizer?.slots ?? [],
+    optimizer !== undefined,
+  );
+  const backend =
+    options.backend === "reference"
+      ? referenceBackend
+      : await createOnnxBackend({
+          threads: options.threads,
+          bank: store.banks[0]!.bank,
+          bankOf: (result) => store.bankOf(result),
+        });
+  return new LocalEngine(options, store, optimizer, backend);
+}
+
+class LocalEngine implements TrainEngine {
+  readonly #programs = new Map<number, Program>();
+  #next = 0;
+
+  constructor(
+    private readonly options: EngineOptions,
+    private readonly store: ParameterStore,
+    private readonly optimizer: Optimizer | undefined,
+    private readonly backend: Backend,
+  ) {}
+
+  async addProgram(graph: Graph): Promise<number> {
+    const executable = await this.backend.compile(graph);
+    const fed = new Set(graph.inputs.map((i) => i.name));
+    const results = new Set(graph.outputs.map((o) => o.name));
+    const program = {
+      executable,
+      parameters: this.store.names().filter((name) => fed.has(parameterFeed(name))),
+      gradients: this.store.names().filter((name) => results.has(gradientResult(name))),
+    };
+    this.#programs.set(this.#next, program);
+    return this.#next++;
+  }
+
+  async removeProgram(program: number): Promise<void> {
+    const entry = this.#program(program);
+    this.#programs.delete(program);
+    await entry.executable.close();
+  }
+
+  async update(request: UpdateRequest): Promise<UpdateResult> {
+    const { optimizer } = this;
+    const { hyper } = this.options.optimizer ?? {};
+    invariant(optimizer && hyper, "an engine without optimizer cannot update");
+    const started = performance.now();
+    const results: MicrobatchResult[] = [];
+    for (const [index, microbatch] of request.microbatches.entries())
+      results.push(await this.#accumulate(microbatch, index === 0, request.averaging));
+    const graphDone = performance.now();
+
+    const targets = results.reduce((sum, r) => sum + r.targets, 0);
+    const perMicrobatch = request.averaging === "microbatches";
+    const divisor = perMicrobatch ? results.length : Math.max(targets, 1);
+    const means = results.map((r) => (perMicrobatch ? r.loss / Math.max(r.targets, 1) : r.loss));
+    const loss = means.reduce((sum, x) => sum + x, 0) / divisor;
+    const gradNorm = this.#gradientNorm() / divisor;
+    const applied = Number.isFinite(loss) && Number.isFinite(gradNorm);
+    if (applied) {
+      const { gradClip } = request;
+      const clip = gradClip === null ? 1 : Math.min(1, gradClip / (gradNorm + 1e-6));
+      const step = { lr: request.lr, count: request.count, gradScale: clip / divisor };
+      for (const { bank, parameters, gradients, slots, decaying, trainable } of this.store.banks) {
+        const region = (start: number, end: number, decays: boolean) => ({
+          parameter: parameters + 4 * start,
+          gradient: gradients + 4 * start,
+          slots: slots.map((offset) => offset + 4 * start),
+          length: end - start,
+          decays,
+        });
+        optimizer.update(bank.kernels, region(0, decaying, true), hyper, step);
+        optimizer.update(bank.kernels, region(decaying, trainable, false), hyper, step);
+      }
+    }
+    return {
+      applied,
+      loss,
+      targets,
+      gradNorm,
+      metrics: averageMetrics(results),
+      times: { graphMs: graphDone - started, updateMs: performance.now() - graphDone },
+    };
+  }
+
+  async evaluate(
+    program: number,
+    feeds: Readonly<Record<string, TensorData>>,
+  ): Promise<Record<string, TensorData>> {
+    const { executable, parameters } = this.#program(program);
+    return executable.run(this.#withParameters(parameters, feeds));
+  }
+
+  async readParameters(): Promise<Map<string, TensorData>> {
+    return new Map(this.store.names().map((name) => [name, copyOf(this.store.parameter(name))]));
+  }
+
+  async writeParameters(values: ReadonlyMap<string, TensorData>): Promise<void> {
+    const pairs = [...values].map(
+      ([name, value]) =>
+        [
+          this.#target("parameter", name, this.store.names(), () => this.store.parameter(name), value),
+          value,
+        ] as const,
+    );
+    for (const [target, value] of pairs) target.data.set(value.data);
+  }
+
+  async readOptimizer(): Promise<Map<string, TensorData>> {
+    return new Map(
+      this.store
+        .trainableNames()
+        .flatMap((name) =>
+          this.store.slotNames.map((slot) => [`${name}.${slot}`, copyOf(this.store.slot(slot, name))]),
+        ),
+    );
+  }
+
+  async writeOptimizer(values: ReadonlyMap<string, TensorData>): Promise<void> {
+    const places = new Map(
+      this.store
+        .trainableNames()
+        .flatMap((name) => this.store.slotNames.map((slot) => [`${name}.${slot}`, { name, slot }])),
+    );
+    for (const [key, value] of values)
+      this.#target(
+        "optimizer state",
+        key,
+        [...places.keys()],
+        () => {
+          const { name, slot } = places.get(key)!;
+          return this.store.slot(slot, name);
+        },
+        value,
+      );
+    for (const [key, { name, slot }] of places) {
+      const value = values.get(key);
+      const target = this.store.slot(slot, name).data;
+      if (value) target.set(value.data);
+      else target.fill(0);
+    }
+  }
+
+  async describe() {
+    const onnx = this.options.backend === "onnx";
+    return {
+      backend: this.backend.name,
+      threads: onnx ? this.options.threads : 1,
+      runtime: onnx ? `onnxruntime-node ${onnxRuntimeVersion()}` : "reference interpreter",
+    };
+  }
+
+  async close(): Promise<void> {
+    for (const program of [...this.#programs.keys()]) await this.removeProgram(program);
+  }
+
+  /** Runs one microbatch and leaves Σ (so far) of its weighted gradients in the store's gradient arrays. */
+  async #accumulate(
+    microbatch: Microbatch,
+    isFirst: boolean,
+    averaging: UpdateRequest["averaging"],
+  ): Promise<MicrobatchResult> {
+    const { executable, parameters, gradients } = this.#program(microbatch.program);
+    const into: Record<string, TensorData> = {};
+    for (const name of gradients)
+      into[gradientResult(name)] = isFirst ? this.store.gradient(name) : this.store.accumulator(name);
+    // Making an accumulator may have grown a bank: take the views afresh.
+    for (const name of gradients)
+      into[gradientResult(name)] = isFirst ? this.store.gradient(name) : this.store.accumulator(name);
+    const results = await executable.run(this.#withParameters(parameters, microbatch.feeds), into);
+
+    const count = results[countResult]?.data[0];
+    const isSummed = count !== undefined;
+    const targets = count ?? microbatch.weight;
+    const loss = results[lossResult]!.data[0]! * (isSummed ? 1 : targets);
+    const weight = (isSummed ? 1 : targets) / (averaging === "microbatches" ? Math.max(targets, 1) : 1);
+    for (const arrays of this.store.banks) {
+      const { kernels } = arrays.bank;
+      if (!isFirst) kernels.addScaled(arrays.gradients, arrays.accumulator!, arrays.trainable, weight);
+      else if (weight !== 1) kernels.scale(arrays.gradients, arrays.trainable, weight);
+    }
+    const metrics: Record<string, number> = {};
+    for (const [name, { data, shape }] of Object.entries(results))
+      if (shape.length === 0 && name !== lossResult && name !== countResult) metrics[name] = data[0]!;
+    return { loss, targets, metrics };
+  }
+
+  #gradientNorm(): number {
+    let squares = 0;
+    for (const { bank, gradients, trainable } of this.store.banks)
+      squares += bank.kernels.sumOfSquares(gradients, trainable);
+    return Math.sqrt(squares);
+  }
+
+  #withParameters(
+    names: readonly string[],
+    feeds: Readonly<Record<string, TensorData>>,
+  ): Record<string, TensorData> {
+    const all: Record<string, TensorData> = { ...feeds };
+    for (const name of names) all[parameterFeed(name)] = this.store.parameter(name);
+    return all;
+  }
+
+  #program(program: number): Program {
+    const entry = this.#programs.get(program);
+    invariant(entry, `no program ${program}`);
+    return entry;
+  }
+
+  /** The array that `value` is to replace; ModelError when there is none or its shape differs. */
+  #target(
+    what: string,
+    name: string,
+    known: readonly string[],
+    view: () => TensorData,
+    value: TensorData,
+  ): TensorData {
+    if (!known.includes(name))
+      throw new ModelError(`the model has no ${what} named "${name}"`, {
+        code: "engine.unknown_tensor",
+        details: { name },
+      });
+    const target = view();
+    if (value.dtype !== "float32" || !sameShape(value.shape, target.shape))
+      throw new ModelError(
+        `"${name}" must be float32${formatShape(target.shape)}, got ${value.dtype}${formatShape(value.shape)}`,
+        { code: "engine.wrong_tensor", details: { name } },
+      );
+    return target;
+  }
+}
+
+const copyOf = (t: TensorData): TensorData => ({ ...t, data: t.data.slice() });
+
+function averageMetrics(results: readonly MicrobatchResult[]): Record<string, number> {
+  const sums: Record<string, number> = {};
+  for (const { metrics } of results)
+    for (const [name, value] of Object.entries(metrics))
+      sums[name] = (sums[name] ?? 0) + value / results.length;
+  return sums;
+}

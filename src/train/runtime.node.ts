@@ -1,0 +1,370 @@
+// The composition root: from a configuration to a trainer with everything that it needs, and its orderly end.
+
+import { randomUUID } from "node:crypto";
+import { isAbsolute, join } from "node:path";
+import { type LoadedCheckpoint, loadCheckpoint } from "../checkpoint/load.js";
+import type { Lock } from "../checkpoint/lock.js";
+import { CheckpointStore } from "../checkpoint/store.js";
+import { accumulationSteps, effectiveMaxSteps, scheduleHorizon } from "../config/derived.js";
+import { resolveConfig } from "../config/resolve.js";
+import type { ConfigInput, SpeedtronicConfig } from "../config/schema.js";
+import { toPlainConfig } from "../config/serialize.js";
+import { collectUnsupported, formatUnsupported, refuseUnsupported } from "../config/unsupported.js";
+import { type BuildDataloaderOptions, buildDataloader, type DataPipeline } from "../data/build-dataloader.js";
+import { ByteTokenizer } from "../data/byte-tokenizer.js";
+import type { Dataset, Tokenizer } from "../data/types.js";
+import type { LanguageModel, TrainableModel } from "../nn/contract.js";
+import { Generator } from "../nn/generate/generator.js";
+import { generateText } from "../nn/generate/text.js";
+import { initialize } from "../nn/init/initialize.js";
+import { modelOptionsFromConfig } from "../nn/models/options.js";
+import { buildModel } from "../nn/models/registry.js";
+import { buildLogger, type LoggerOptions } from "../observe/build-logger.node.js";
+import { parseLogLevel } from "../observe/level.js";
+import type { MetricLogger } from "../observe/metric-logger.js";
+import { optimizers } from "../optim/index.js";
+import { buildSchedule } from "../schedule/index.js";
+import { CheckpointError, ConfigError, invariant } from "../util/errors.js";
+import type { SyncCoordinator } from "./coordinator.js";
+import type { EngineOptions, TrainEngine } from "./engine/contract.js";
+import { WorkerEngine } from "./engine/worker-engine.node.js";
+import { engineBackend } from "./engine-backend.js";
+import { currentEnvironment, defaultThreads } from "./environment.node.js";
+import { resolvePrecision } from "./precision.js";
+import type { TrainResult } from "./result.js";
+import { Trainer } from "./trainer.js";
+
+/** `true`: the newest good checkpoint, which must exist; `auto`: it, or a fresh start; `{ path }`: that one. */
+export type Resume = boolean | "auto" | { readonly path: string };
+
+export interface RuntimeOptions {
+  /** Default: `checkpoint.resume` of the configuration, as `auto`. */
+  readonly resume?: Resume;
+  /** Instead of the model that the configuration names. Its parameters are used as they are. */
+  readonly model?: TrainableModel;
+  readonly dataset?: Dataset;
+  readonly tokenizer?: Tokenizer;
+  readonly coordinator?: SyncCoordinator;
+  readonly hooks?: LoggerOptions["hooks"];
+  /** Where progress goes; none by default. */
+  readonly stream?: LoggerOptions["stream"];
+  /** Aborting it ends training after the update in progress, with a checkpoint. */
+  readonly signal?: AbortSignal;
+  /** Default `onnx`. */
+  readonly backend?: EngineOptions["backend"];
+}
+
+export interface Runtime {
+  readonly config: SpeedtronicConfig;
+  readonly trainer: Trainer;
+  readonly model: TrainableModel;
+  readonly engine: TrainEngine;
+  readonly logger: MetricLogger;
+  readonly data: DataPipeline;
+  readonly runId: string;
+  /** Frees threads, files, locks and loggers. Harmless when called twice. */
+  close(): Promise<void>;
+}
+
+/**
+ * Builds everything that `config` describes. Nothing trains yet. Throws ConfigError, DataError, ModelError or
+ * CheckpointError; whatever was opened before is closed again.
+ */
+export async function buildRuntime(
+  config: SpeedtronicConfig | ConfigInput,
+  options: RuntimeOptions = {},
+): Promise<Runtime> {
+  const closers: (() => Promise<unknown> | unknown)[] = [];
+  let isClosed = false;
+  const close = async () => {
+    if (isClosed) return;
+    isClosed = true;
+    for (const closer of closers.reverse()) await closer();
+  };
+  try {
+    return await compose(resolveConfig(config as ConfigInput), options, closers, close);
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+/** Builds, trains and closes. Errors of building and of {@link Trainer.fit} pass through. */
+export async function trainFromConfig(
+  config: SpeedtronicConfig | ConfigInput,
+  options: RuntimeOptions = {},
+): Promise<TrainResult> {
+  const runtime = await buildRuntime(config, options);
+  try {
+    return await runtime.trainer.fit();
+  } finally {
+    await runtime.close();
+  }
+}
+
+async function compose(
+  config: SpeedtronicConfig,
+  options: RuntimeOptions,
+  closers: (() => Promise<unknown> | unknown)[],
+  close: () => Promise<void>,
+): Promise<Runtime> {
+  refuseUnsupported(config);
+  // The engine's thread loads its native library while this thread reads data and traces the model.
+  const engine = new WorkerEngine();
+  closers.push(() => engine.close());
+
+  const model = options.model ?? buildConfiguredModel(config);
+  const threads = config.run.threads ?? defaultThreads();
+  const created = engine.create(engineOptions(config, model, threads, options.backend ?? "onnx"));
+  created.catch(() => undefined);
+  const data = await buildDataloader(dataloaderOptions(config, options));
+  closers.push(() => data.train.close());
+  await created;
+  await engine.writeParameters(new Map([...model.namedParameters()].map(([name, p]) => [name, p.toData()])));
+
+  const warnings: { message: string; details: Readonly<Record<string, unknown>> }[] = [];
+  const { store, loaded, runId } = await openCheckpoints(config, options, closers, (message, details) =>
+    warnings.push({ message, details }),
+  );
+  const logger = buildLogger(loggerOptions(config, options, runId));
+  closers.push(() => logger.close());
+  for (const { message, details } of warnings) logger.warning("checkpoint", message, details);
+  for (const notice of collectUnsupported(config).notices)
+    logger.warning("config.notice", formatUnsupported(notice));
+
+  const { runtime: engineRuntime, backend } = await engine.describe();
+  const environment = currentEnvironment(threads, /^onnxruntime-node (.+)$/.exec(engineRuntime)?.[1]);
+  const { optimizer, data: dataConfig, compat, evaluation, checkpoint, run } = config;
+  const precision = resolvePrecision(config.precision);
+  const generator = canGenerate(model) ? new Generator({ model, backend: engineBackend(engine) }) : undefined;
+  if (generator) closers.push(() => generator.close());
+  const sampling = config.sampling;
+  const trainer = new Trainer({
+    model,
+    engine,
+    loader: data.train,
+    logger,
+    maxSteps: effectiveMaxSteps(config),
+    accumulationSteps: accumulationSteps(config),
+    lr: optimizer.lr,
+    schedule: buildSchedule({
+      name: config.scheduler.name,
+      warmupSteps: config.scheduler.warmup_steps,
+      horizon: scheduleHorizon(config),
+      minLrRatio: config.scheduler.min_lr_ratio,
+      pythonEndpoints: compat.schedule_endpoints,
+    }),
+    gradClip: optimizer.grad_clip,
+    averaging: compat.microbatch_mean ? "microbatches" : "targets",
+    nonFinite: { policy: optimizer.non_finite, maxConsecutiveSkips: optimizer.max_consecutive_skips },
+    seed: run.seed,
+    measuresMfu: backend === "onnx",
+    reportsNextLr: compat.lr_metric_next,
+    resetInnerOptimizer: config.distributed.reset_inner_optimizer,
+    ...(options.signal ? { signal: options.signal } : {}),
+    ...(options.coordinator ? { coordinator: options.coordinator } : {}),
+    ...(data.validation
+      ? {
+          validation: {
+            dataset: data.validation,
+            batchSize: evaluation.batch_size,
+            everySteps: evaluation.every_steps,
+            maxBatches: evaluation.max_batches,
+            isByteLevel: data.tokenizer instanceof ByteTokenizer,
+          },
+        }
+      : {}),
+    ...(generator && (sampling.every_steps !== null || sampling.at_end)
+      ? {
+          sampling: {
+            everySteps: sampling.every_steps,
+            atEnd: sampling.at_end,
+            prompt: sampling.prompt,
+            sample: (signal: AbortSignal | undefined) =>
+              generateText({
+                generator,
+                tokenizer: data.tokenizer,
+                prompt: sampling.prompt,
+                maxNewTokens: sampling.max_new_tokens,
+                temperature: sampling.temperature,
+                topK: sampling.top_k,
+                seed: sampling.seed,
+                ...(signal ? { signal } : {}),
+              }),
+          },
+        }
+      : {}),
+    ...(store
+      ? {
+          checkpoints: {
+            store,
+            everySteps: checkpoint.every_steps,
+            config: toPlainConfig(config) as Record<string, unknown>,
+            fingerprint: {
+              model: modelFingerprint(config, model),
+              data: {
+                ...data.fingerprint,
+                micro_batch_size: dataConfig.micro_batch_size,
+                target_batch_size: dataConfig.target_batch_size,
+                seed: dataConfig.seed,
+              },
+              optimizer: optimizerFingerprint(config),
+            },
+            environment,
+          },
+        }
+      : {}),
+    startInfo: {
+      device_requested: run.device,
+      device_reason: run.device === "auto" ? "the CPU is the only device of this engine" : "as requested",
+      precision: precision.resolved,
+      precision_requested: precision.requested,
+      precision_reason: precision.reason,
+      backend: engineRuntime,
+      threads,
+      model: config.model.name,
+      seed: run.seed,
+      micro_batch_size: dataConfig.micro_batch_size,
+      block_size: dataConfig.block_size,
+      output_dir: run.output_dir,
+    },
+  });
+  closers.push(() => trainer.close());
+  if (loaded) await trainer.resume(loaded);
+  return { config, trainer, model, engine, logger, data, runId, close };
+}
+
+function buildConfiguredModel(config: SpeedtronicConfig): TrainableModel {
+  const model = buildModel({
+    name: config.model.name,
+    ...modelOptionsFromConfig(config.model, config.compat),
+  });
+  initialize(model, config.run.seed);
+  return model;
+}
+
+/** Matrices decay, tensors of one dimension do not, unless the compatible rule is asked for. */
+function engineOptions(
+  config: SpeedtronicConfig,
+  model: TrainableModel,
+  threads: number,
+  backend: EngineOptions["backend"],
+): EngineOptions {
+  const parameters = [...model.namedParameters()].map(([name, parameter]) => ({
+    name,
+    shape: parameter.shape,
+    trainable: parameter.trainable,
+    decays: parameter.rank > 1 || config.compat.decay_all_tensors,
+  }));
+  if (!parameters.some((p) => p.trainable))
+    throw new ConfigError(`model "${config.model.name}" has no trainable parameter`, {
+      code: "train.nothing_to_train",
+    });
+  const { name, betas, eps, weight_decay: weightDecay } = config.optimizer;
+  invariant(optimizers[name], `optimizer ${name} is in the table`);
+  return { backend, threads, parameters, optimizer: { name, hyper: { betas, eps, weightDecay } } };
+}
+
+function dataloaderOptions(config: SpeedtronicConfig, options: RuntimeOptions): BuildDataloaderOptions {
+  const { data, model, compat } = config;
+  return {
+    config: {
+      textPath: data.text_path,
+      synthetic: data.synthetic,
+      numTokens: data.num_tokens,
+      vocabSize: model.vocab_size,
+      blockSize: data.block_size,
+      microBatchSize: data.micro_batch_size,
+      shuffle: data.shuffle,
+      dropLast: data.drop_last,
+      seed: data.seed,
+      numWorkers: Math.max(1, data.num_workers),
+      prefetchFactor: data.prefetch_factor,
+      validationFraction: data.validation_fraction,
+      compat: { textStride: compat.text_stride, syntheticSeeds: compat.synthetic_seeds },
+    },
+    ...(options.dataset ? { dataset: options.dataset } : {}),
+    ...(options.tokenizer ? { tokenizer: options.tokenizer } : {}),
+  };
+}
+
+function loggerOptions(config: SpeedtronicConfig, options: RuntimeOptions, runId: string): LoggerOptions {
+  const { logging } = config;
+  return {
+    runId,
+    level: parseLogLevel(logging.level) ?? "INFO",
+    file: logging.file,
+    jsonFile: logging.json_file,
+    everySteps: logging.every_steps,
+    stream: options.stream ?? null,
+    ...(options.hooks ? { hooks: options.hooks } : {}),
+  };
+}
+
+/** Opens and locks the checkpoint folder and finds what to resume from. */
+async function openCheckpoints(
+  config: SpeedtronicConfig,
+  options: RuntimeOptions,
+  closers: (() => Promise<unknown> | unknown)[],
+  onWarning: (message: string, details: Readonly<Record<string, unknown>>) => void,
+): Promise<{ store: CheckpointStore | undefined; loaded: LoadedCheckpoint | undefined; runId: string }> {
+  const { checkpoint, run } = config;
+  const resume = options.resume ?? (checkpoint.resume ? "auto" : false);
+  const freshId = randomUUID();
+  if (!checkpoint.enabled) {
+    if (resume !== false && resume !== "auto")
+      throw new ConfigError("cannot resume: checkpoint.enabled is false", { code: "train.resume" });
+    return { store: undefined, loaded: undefined, runId: freshId };
+  }
+  const directory = isAbsolute(checkpoint.directory)
+    ? checkpoint.directory
+    : join(run.output_dir, checkpoint.directory);
+  const store = new CheckpointStore({ directory, keepLast: checkpoint.keep_last, runId: freshId, onWarning });
+  const lock: Lock = await store.lock();
+  closers.push(() => lock.release());
+  await store.sweep();
+  const loaded = await findCheckpoint(store, resume, onWarning);
+  return { store, loaded, runId: loaded?.info.runId ?? freshId };
+}
+
+async function findCheckpoint(
+  store: CheckpointStore,
+  resume: Resume,
+  onWarning: (message: string, details: Readonly<Record<string, unknown>>) => void,
+): Promise<LoadedCheckpoint | undefined> {
+  if (resume === false) return undefined;
+  if (typeof resume === "object") return loadCheckpoint(resume.path);
+  const loaded = await store.loadNewestGood();
+  if (loaded) return loaded;
+  if (resume === true)
+    throw new CheckpointError(
+      `there is no checkpoint to resume in ${store.directory}: check the output folder, or use --resume auto to start fresh`,
+      { code: "checkpoint.nothing_to_resume", details: { directory: store.directory } },
+    );
+  onWarning("resume requested but no local checkpoint was found: starting fresh", {
+    directory: store.directory,
+  });
+  return undefined;
+}
+
+function canGenerate(model: TrainableModel): model is LanguageModel {
+  return "vocabSize" in model && "blockSize" in model;
+}
+
+function modelFingerprint(config: SpeedtronicConfig, model: TrainableModel): Record<string, unknown> {
+  const { gradient_checkpointing: _, ...shape } = config.model;
+  return { ...shape, tensors: model.stateDict().size, parameters: model.parameterCount() };
+}
+
+function optimizerFingerprint(config: SpeedtronicConfig): Record<string, unknown> {
+  const { name, lr, betas, eps, weight_decay, grad_clip } = config.optimizer;
+  return {
+    name,
+    lr,
+    betas,
+    eps,
+    weight_decay,
+    grad_clip,
+    decay_all_tensors: config.compat.decay_all_tensors,
+  };
+}

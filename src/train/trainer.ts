@@ -1,0 +1,432 @@
+// The training loop. One update: K microbatches, one averaged and clipped gradient, one optimiser step; then
+// whatever is due: coordinator, metrics, evaluation, sample text, checkpoint. Knows nothing of configuration
+// files, signals or processes.
+
+import type { LoadedCheckpoint } from "../checkpoint/load.js";
+import type { DataLoader, Dataset, LoadedBatch } from "../data/types.js";
+import type { TrainableModel } from "../nn/contract.js";
+import type { EventMap } from "../observe/events/catalogue.js";
+import type { MetricLogger } from "../observe/metric-logger.js";
+import { RateMeter } from "../observe/rate-meter.js";
+import type { Schedule } from "../schedule/index.js";
+import type { TensorData } from "../tensor/dtype.js";
+import { countFlops } from "../tensor/flops.js";
+import { rngInputName } from "../tensor/trace/context.js";
+import { ConfigError, TrainingError } from "../util/errors.js";
+import { Checkpointer, type CheckpointerOptions, refreshModel } from "./checkpointer.js";
+import type { CoordinatedRun, SyncCoordinator } from "./coordinator.js";
+import type { TrainEngine, UpdateRequest, UpdateResult } from "./engine/contract.js";
+import { evaluateDataset } from "./evaluation.js";
+import { measurePeakFlops } from "./peak-flops.js";
+import { ProgramCache } from "./programs.js";
+import type { StopReason, TrainResult } from "./result.js";
+import { fromTrainerState, initialState, type RunState, toTrainerState } from "./state.js";
+import { traceEvaluation, traceTraining } from "./trace-model.js";
+
+export interface TrainerOptions {
+  readonly model: TrainableModel;
+  /** Holds the model's parameters; the trainer does not close it. */
+  readonly engine: TrainEngine;
+  readonly loader: DataLoader;
+  readonly logger: MetricLogger;
+  /** Absolute step at which the run ends. */
+  readonly maxSteps: number;
+  /** Microbatches per update. Default 1. */
+  readonly accumulationSteps?: number;
+  readonly lr: number;
+  /** Default: constant. */
+  readonly schedule?: Schedule;
+  /** Largest gradient norm; null (default): no clipping. */
+  readonly gradClip?: number | null;
+  /** See `UpdateRequest.averaging`. Default `targets`. */
+  readonly averaging?: UpdateRequest["averaging"];
+  /** What a NaN or infinite loss or gradient does. Default: stop at the first. */
+  readonly nonFinite?: { readonly policy: "stop" | "skip"; readonly maxConsecutiveSkips: number };
+  /** Seed of dropout. Default 0. */
+  readonly seed?: number;
+  readonly validation?: {
+    readonly dataset: Dataset;
+    readonly batchSize: number;
+    /** Null: only at the end. */
+    readonly everySteps: number | null;
+    readonly maxBatches: number | null;
+    /** One token is one byte: report bits per byte. */
+    readonly isByteLevel: boolean;
+  };
+  /** Writes sample text from the engine's present parameters. */
+  readonly sampling?: {
+    readonly everySteps: number | null;
+    readonly atEnd: boolean;
+    readonly prompt: string;
+    sample(signal: AbortSignal | undefined): Promise<string>;
+  };
+  readonly checkpoints?: CheckpointerOptions;
+  readonly coordinator?: SyncCoordinator;
+  /** Clear the optimiser state after a synchronisation. Default false. */
+  readonly resetInnerOptimizer?: boolean;
+  /** Aborting it ends the run after the update in progress, saved. */
+  readonly signal?: AbortSignal;
+  /** Report the next update's learning rate as `lr`. Default false. */
+  readonly reportsNextLr?: boolean;
+  /** Measure the machine's matrix peak once, for `mfu`. Default false. */
+  readonly measuresMfu?: boolean;
+  /** Further fields of the `train_start` event. */
+  readonly startInfo?: Partial<EventMap["train_start"]>;
+}
+
+/** Updates before the machine's peak is measured: the first ones are slow and worth showing soon. */
+const stepsBeforePeak = 5;
+
+export class Trainer {
+  readonly #options: TrainerOptions;
+  readonly #checkpointer: Checkpointer | undefined;
+  readonly #training: ProgramCache;
+  readonly #evaluation: ProgramCache;
+  readonly #schedule: Schedule;
+  #state: RunState = initialState();
+  #restoredCoordinator: LoadedCheckpoint["content"]["trainer"]["coordinator"] = null;
+  #lastEvaluation: { step: number; loss: number; tokens: number } | null = null;
+  #consecutiveSkips = 0;
+  #epoch: number;
+
+  constructor(options: TrainerOptions) {
+    this.#options = options;
+    const { model, engine, logger, checkpoints } = options;
+    if (!Number.isInteger(options.maxSteps) || options.maxSteps < 1)
+      throw new ConfigError(`maxSteps must be a positive integer, got ${options.maxSteps}`, {
+        code: "train.max_steps",
+      });
+    this.#schedule = options.schedule ?? (() => 1);
+    this.#training = new ProgramCache(engine, (types) => traceTraining(model, types));
+    this.#evaluation = new ProgramCache(engine, (types) => traceEvaluation(model, types));
+    this.#checkpointer = checkpoints && new Checkpointer(checkpoints, model, engine, logger);
+    this.#epoch = options.loader.position().epoch;
+  }
+
+  /** Updates done, counted from the run's first start. */
+  get step(): number {
+    return this.#state.step;
+  }
+
+  /**
+   * Continues from a checkpoint: parameters, optimiser, counters and data position. Throws before anything is
+   * changed when it does not fit. Returns what is worth telling.
+   */
+  async resume(loaded: LoadedCheckpoint): Promise<string[]> {
+    if (!this.#checkpointer)
+      throw new ConfigError("a trainer without checkpoints cannot resume", { code: "train.resume" });
+    const { trainer } = loaded.content;
+    const notes = await this.#checkpointer.restore(loaded);
+    this.#state = fromTrainerState(trainer);
+    this.#options.loader.seek(trainer.data);
+    this.#epoch = trainer.data.epoch;
+    this.#restoredCoordinator = trainer.coordinator;
+    const { skipped } = loaded;
+    const { epoch, position } = trainer.data;
+    this.#options.logger.emit("resume", {
+      step: trainer.step,
+      path: loaded.info.path,
+      epoch,
+      position,
+      skipped,
+      notes,
+    });
+    return notes;
+  }
+
+  /**
+   * Trains up to the target step. Throws TrainingError when numbers break (the last good checkpoint stays),
+   * CheckpointError when the last save fails, and whatever data or model throw.
+   */
+  async fit(): Promise<TrainResult> {
+    const { logger, coordinator, signal } = this.#options;
+    const started = performance.now();
+    const target = Math.max(this.#state.step, this.#options.maxSteps);
+    const hasWork = this.#state.step < target;
+    this.#emitStart(target);
+    let finalLoss: number | null = null;
+    let stop: StopReason = { kind: "target" };
+    if (hasWork) {
+      if (coordinator) await this.#startCoordinator(coordinator);
+      try {
+        const meter = this.#newMeter(target);
+        while (this.#state.step < target && !signal?.aborted)
+          finalLoss = (await this.#step(meter, target)) ?? finalLoss;
+        if (this.#state.step < target) stop = { kind: "stopped", cause: String(signal?.reason ?? "aborted") };
+        if (stop.kind === "target") await this.#finish();
+        await this.#saveFinal(stop);
+      } catch (error) {
+        await this.#checkpointer?.settle();
+        logger.emit("train_end", {
+          steps: this.#state.step,
+          elapsed_s: elapsedS(started),
+          loss: finalLoss,
+          reason: "error",
+        });
+        throw error;
+      } finally {
+        await coordinator?.stop();
+      }
+      await refreshModel(this.#options.model, this.#options.engine);
+    }
+    const { step, samples, tokens } = this.#state;
+    logger.emit("train_end", {
+      steps: step,
+      elapsed_s: elapsedS(started),
+      loss: finalLoss,
+      samples,
+      tokens,
+      reason: stop.kind === "target" ? "target" : stop.cause,
+      validation_loss: this.#lastEvaluation?.loss,
+    });
+    return {
+      steps: step,
+      samples,
+      tokens,
+      finalLoss,
+      validation: this.#lastEvaluation,
+      elapsedS: elapsedS(started),
+      stop,
+    };
+  }
+
+  /** Frees compiled graphs. The engine and the loader are the caller's. */
+  async close(): Promise<void> {
+    await this.#training.close();
+    await this.#evaluation.close();
+  }
+
+  /** One update and what is due after it. Null when it was skipped. */
+  async #step(meter: MeterState, target: number): Promise<number | null> {
+    const { lr, gradClip = null, averaging = "targets", loader, coordinator, logger } = this.#options;
+    const dataStarted = performance.now();
+    const batches: LoadedBatch[] = [];
+    for (let i = 0; i < (this.#options.accumulationSteps ?? 1); i++) batches.push(await loader.next());
+    const dataS = elapsedS(dataStarted);
+    this.#noteEpoch(batches);
+    const microbatches = [];
+    for (const loaded of batches) microbatches.push(await this.#microbatch(loaded, meter));
+    const rate = lr * this.#schedule(this.#state.step);
+    const result = await this.#options.engine.update({
+      microbatches,
+      lr: rate,
+      count: this.#state.optimizerUpdates + 1,
+      gradClip,
+      averaging,
+    });
+    if (!result.applied) {
+      this.#skip(result);
+      return null;
+    }
+    this.#consecutiveSkips = 0;
+    this.#state.step += 1;
+    this.#state.optimizerUpdates += 1;
+    for (const { samples, tokens } of batches) {
+      this.#state.samples += samples;
+      this.#state.tokens += tokens;
+    }
+    if (coordinator && (await coordinator.afterOptimizerStep(this.#coordinatedRun(), this.#state.step)))
+      await this.#afterSync();
+    const { step, samples, tokens } = this.#state;
+    const nextRate = lr * this.#schedule(step);
+    const rates = meter.rates.record({ step, samples, tokens });
+    logger.emit("train_step", {
+      ...result.metrics,
+      step,
+      loss: result.loss,
+      lr: this.#options.reportsNextLr ? nextRate : rate,
+      steps_per_sec: rates.stepsPerSec,
+      samples_per_sec: rates.samplesPerSec,
+      tokens_per_sec: rates.tokensPerSec,
+      samples,
+      tokens,
+      micro_batches: batches.length,
+      next_lr: nextRate,
+      grad_norm: result.gradNorm,
+      tokens_per_sec_train: rates.tokensPerSecTrain,
+      mfu: meter.mfu(rates.tokensPerSecTrain),
+      eta_s: rates.etaS,
+      epoch: this.#epoch,
+      target_tokens: result.targets,
+      step_s: rates.stepS,
+      data_s: dataS,
+      rss_bytes: process.memoryUsage.rss(),
+    });
+    await this.#periodicWork(meter, step, target);
+    return result.loss;
+  }
+
+  async #periodicWork(meter: MeterState, step: number, target: number): Promise<void> {
+    const { validation, sampling, measuresMfu, engine } = this.#options;
+    const isDue = (every: number | null | undefined) => every != null && step % every === 0 && step < target;
+    if (measuresMfu && !meter.peakFlops && step - meter.startStep === stepsBeforePeak)
+      meter.peakFlops = await meter.rates.paused(() => measurePeakFlops(engine));
+    if (isDue(validation?.everySteps)) await meter.rates.paused(() => this.#evaluate());
+    if (isDue(sampling?.everySteps)) await meter.rates.paused(() => this.#sample());
+    if (step < target && this.#checkpointer?.isDue(step))
+      await meter.rates.paused(async () => this.#checkpointer!.savePeriodic(await this.#trainerState()));
+  }
+
+  /** What the end of a run that reached its target brings. */
+  async #finish(): Promise<void> {
+    const { validation, sampling } = this.#options;
+    if (validation) await this.#evaluate();
+    if (sampling?.atEnd) await this.#sample();
+  }
+
+  async #saveFinal(stop: StopReason): Promise<void> {
+    if (this.#state.step === 0 || !this.#checkpointer) return;
+    await this.#checkpointer.saveFinal(
+      await this.#trainerState(),
+      stop.kind === "target" ? "final" : stop.cause,
+    );
+  }
+
+  async #microbatch({ batch, targetTokens }: LoadedBatch, meter: MeterState) {
+    const program = await this.#training.get(batch);
+    meter.flops ??= { perToken: countFlops(program.graph) / Math.max(1, targetTokens) };
+    const draw = this.#state.microbatches++;
+    const feeds: Record<string, TensorData> = { ...batch };
+    if (program.isRandom)
+      feeds[rngInputName] = {
+        dtype: "int32",
+        shape: [2],
+        data: Int32Array.of(this.#options.seed ?? 0, draw),
+      };
+    return { program: program.id, feeds, weight: targetTokens };
+  }
+
+  #skip(result: UpdateResult): void {
+    const { policy, maxConsecutiveSkips } = this.#options.nonFinite ?? {
+      policy: "stop",
+      maxConsecutiveSkips: 0,
+    };
+    const broken = Number.isFinite(result.loss)
+      ? `gradient norm is ${result.gradNorm}`
+      : `loss is ${result.loss}`;
+    const step = this.#state.step + 1;
+    this.#consecutiveSkips += 1;
+    this.#state.skippedUpdates += 1;
+    this.#options.logger.emit("optimizer_step_skipped", {
+      step,
+      reason: Number.isFinite(result.loss) ? "non_finite_gradient" : "non_finite_loss",
+      loss: result.loss,
+      grad_norm: result.gradNorm,
+      consecutive: this.#consecutiveSkips,
+    });
+    if (policy === "skip" && this.#consecutiveSkips <= maxConsecutiveSkips) return;
+    const times = policy === "skip" ? ` for ${this.#consecutiveSkips} updates in a row` : "";
+    throw new TrainingError(
+      `step ${step}: the ${broken}${times}; the weights of step ${step - 1} were kept and nothing was overwritten. ` +
+        'Lower optimizer.lr, set optimizer.grad_clip, or set optimizer.non_finite to "skip"',
+      { code: "train.non_finite", details: { step, loss: result.loss, gradNorm: result.gradNorm } },
+    );
+  }
+
+  async #evaluate(): Promise<void> {
+    const { validation, engine, logger, signal } = this.#options;
+    if (!validation) return;
+    const { dataset, batchSize, maxBatches } = validation;
+    const options = { batchSize, maxBatches, ...(signal ? { signal } : {}) };
+    const result = await evaluateDataset(engine, this.#evaluation, dataset, options);
+    if (!result) return;
+    const { step } = this.#state;
+    const best = !this.#state.bestValidation || result.loss < this.#state.bestValidation.loss;
+    if (best && Number.isFinite(result.loss)) this.#state.bestValidation = { step, loss: result.loss };
+    this.#lastEvaluation = { step, loss: result.loss, tokens: result.tokens };
+    logger.emit("evaluation", {
+      step,
+      loss: result.loss,
+      perplexity: Math.exp(result.loss),
+      ...(validation.isByteLevel ? { bits_per_byte: result.loss / Math.LN2 } : {}),
+      tokens: result.tokens,
+      elapsed_s: result.elapsedS,
+      best,
+    });
+  }
+
+  async #sample(): Promise<void> {
+    const { sampling, signal, logger } = this.#options;
+    if (!sampling || signal?.aborted) return;
+    const text = await sampling.sample(signal);
+    logger.emit("sample", { step: this.#state.step, text, prompt: sampling.prompt });
+  }
+
+  async #startCoordinator(coordinator: SyncCoordinator): Promise<void> {
+    const saved = this.#restoredCoordinator;
+    if (saved !== null && coordinator.prepareState) await coordinator.prepareState(saved);
+    await coordinator.start(this.#coordinatedRun());
+    if (saved !== null && !coordinator.prepareState) await coordinator.loadStateDict(saved);
+  }
+
+  async #afterSync(): Promise<void> {
+    if (!this.#options.resetInnerOptimizer) return;
+    await this.#options.engine.writeOptimizer(new Map());
+    this.#state.optimizerUpdates = 0;
+  }
+
+  #coordinatedRun(): CoordinatedRun {
+    const { engine } = this.#options;
+    return {
+      step: this.#state.step,
+      readParameters: () => engine.readParameters(),
+      writeParameters: (values) => engine.writeParameters(values),
+    };
+  }
+
+  async #trainerState() {
+    const { loader, seed = 0, coordinator, lr } = this.#options;
+    return toTrainerState(this.#state, {
+      data: loader.position(),
+      seed,
+      lr: lr * this.#schedule(this.#state.step),
+      coordinator: coordinator ? await coordinator.stateDict() : this.#restoredCoordinator,
+    });
+  }
+
+  #noteEpoch(batches: readonly LoadedBatch[]): void {
+    for (const { epoch } of batches) {
+      if (epoch === this.#epoch) continue;
+      this.#epoch = epoch;
+      this.#options.logger.emit("data_epoch", { epoch, step: this.#state.step + 1 });
+    }
+  }
+
+  #newMeter(target: number): MeterState {
+    const { step, samples, tokens } = this.#state;
+    return new MeterState(new RateMeter({ start: { step, samples, tokens }, targetStep: target }), step);
+  }
+
+  #emitStart(target: number): void {
+    const { model, accumulationSteps = 1, startInfo } = this.#options;
+    this.#options.logger.emit("train_start", {
+      start_step: this.#state.step,
+      target_step: target,
+      device: "cpu",
+      precision: "fp32",
+      accumulation_steps: accumulationSteps,
+      parameters: model.parameterCount(),
+      shape_alignment: null,
+      shape_warning_count: 0,
+      ooo_backprop: null,
+      ...startInfo,
+    });
+  }
+}
+
+/** Speed of one `fit`, and what MFU needs, known only after the first updates. */
+class MeterState {
+  flops: { readonly perToken: number } | undefined;
+  peakFlops: number | undefined;
+
+  constructor(
+    readonly rates: RateMeter,
+    readonly startStep: number,
+  ) {}
+
+  mfu(tokensPerSec: number): number | undefined {
+    return this.flops && this.peakFlops ? (this.flops.perToken * tokensPerSec) / this.peakFlops : undefined;
+  }
+}
+
+const elapsedS = (startedMs: number): number => (performance.now() - startedMs) / 1000;
