@@ -1,0 +1,21 @@
+// The table of commands. A new command is a file beside this one and a line here.
+
+import type { CliCommandEntry } from "../command.js";
+
+export const commands: readonly CliCommandEntry[] = [
+  {
+    name: "train",
+    summary: "train a model as a configuration file says",
+    load: async () => (await import("./train.js")).train,
+  },
+  {
+    name: "validate",
+    summary: "check a configuration file and print it in full",
+    load: async () => (await import("./validate.js")).validate,
+  },
+  {
+    name: "generate",
+    summary: "continue a text with a trained model",
+    load: async () => (await import("./generate.js")).generate,
+  },
+];

@@ -1,0 +1,73 @@
+// `speedtronic train`: options only. What they ask for is done by run-training.ts.
+
+import type { Command } from "commander";
+import type { Override } from "../../config/overrides.js";
+import type { CliCommand } from "../command.js";
+import { addConfigOptions, type ConfigOptions, readConfig } from "../config-options.js";
+import type { ResumeRequest } from "../run-training.js";
+
+export interface TrainOptions extends ConfigOptions {
+  readonly resume?: true | string;
+  readonly device?: string;
+  readonly maxSteps?: string;
+  readonly outputDir?: string;
+}
+
+/** `--resume` alone, `--resume auto`, `--resume PATH`, or nothing. */
+export function resumeRequest(value: true | string | undefined): ResumeRequest {
+  if (value === undefined) return { kind: "none" };
+  if (value === true) return { kind: "newest" };
+  return value === "auto" ? { kind: "auto" } : { kind: "path", path: value };
+}
+
+/** Options as overrides, so that they are checked like any value; an empty text counts as not given. */
+export function trainOverrides(options: TrainOptions): Override[] {
+  const overrides: Override[] = [];
+  if (options.outputDir) {
+    overrides.push({ path: "run.output_dir", value: options.outputDir, option: "--output-dir" });
+  }
+  if (options.device) overrides.push({ path: "run.device", value: options.device, option: "--device" });
+  if (options.maxSteps !== undefined) {
+    const value = /^[-+]?[0-9]+$/.test(options.maxSteps) ? Number(options.maxSteps) : options.maxSteps;
+    overrides.push({ path: "run.max_steps", value, option: "--max-steps" });
+    // It would win over run.max_steps otherwise, and an option must win over the file.
+    overrides.push({ path: "data.max_steps", value: null, option: "--max-steps" });
+  }
+  return overrides;
+}
+
+export const train: CliCommand = {
+  configure(command: Command): void {
+    addConfigOptions(command);
+    command
+      .option(
+        "-r, --resume [auto|path]",
+        "continue from the newest good checkpoint (exit 4 if there is none); auto: start fresh if there is none; or from a given one",
+      )
+      .option("-d, --device <device>", "device to compute on: auto or cpu")
+      .option("-n, --max-steps <n>", "optimizer step at which the run ends, counted from its first start")
+      .option("-o, --output-dir <folder>", "folder of everything the run writes")
+      .description(
+        "Train a model as a configuration file says. Ctrl-C saves and stops; a second one stops at once. " +
+          "The last line reads: completed steps=… samples=… tokens=… loss=…",
+      )
+      .addHelpText(
+        "after",
+        `
+Examples:
+  speedtronic train --config configs/smoke.yaml
+  speedtronic train --config configs/demo.yaml --set optimizer.lr=1e-3 --output-dir runs/lr-1e-3
+  speedtronic train --config configs/demo.yaml --resume --max-steps 2000
+`,
+      );
+  },
+
+  async run(command, context): Promise<number> {
+    const options = command.opts<TrainOptions>();
+    const config = await readConfig(command, context, trainOverrides(options));
+    const { refuseUnsupported } = await import("../../config/unsupported.js");
+    refuseUnsupported(config);
+    const { runTraining } = await import("../run-training.js");
+    return runTraining({ config, resume: resumeRequest(options.resume) }, context);
+  },
+};
