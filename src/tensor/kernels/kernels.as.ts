@@ -87,10 +87,11 @@ export function scatterAdd(table: usize, tableRows: i32, ids: usize, updates: us
   return -1;
 }
 
+/** `spread` is the element's index times 0x9e3779b1 (see random.ts). */
 // @ts-ignore: decorator
 @inline
-function dropoutBits(index: v128, k0: v128, k1: v128): v128 {
-  let x = v128.xor(index, k0);
+function dropoutBits(spread: v128, k0: v128, k1: v128): v128 {
+  let x = v128.xor(spread, k0);
   x = i32x4.mul(v128.xor(x, i32x4.shr_u(x, 16)), i32x4.splat(0x21f0aaad));
   x = i32x4.add(x, k1);
   x = i32x4.mul(v128.xor(x, i32x4.shr_u(x, 15)), i32x4.splat(0x735a2d97));
@@ -103,10 +104,10 @@ export function dropoutMask(out: usize, n: usize, key0: i32, key1: i32, threshol
   const k1 = i32x4.splat(key1);
   const least = i32x4.splat(threshold);
   const kept = f32x4.splat(value);
-  const four = i32x4.splat(4);
-  let index = i32x4(0, 1, 2, 3);
+  const stride = i32x4.splat(4 * 0x9e3779b1);
+  let spread = i32x4.mul(i32x4(0, 1, 2, 3), i32x4.splat(0x9e3779b1));
   for (let end = out + (n << 2); out < end; out += 16) {
-    v128.store(out, v128.and(i32x4.ge_u(dropoutBits(index, k0, k1), least), kept));
-    index = i32x4.add(index, four);
+    v128.store(out, v128.and(i32x4.ge_u(dropoutBits(spread, k0, k1), least), kept));
+    spread = i32x4.add(spread, stride);
   }
 }

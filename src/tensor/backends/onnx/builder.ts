@@ -152,7 +152,8 @@ export class OnnxBuilder {
   }
 }
 
-function elementTypeOf(dtype: DType): number {
+/** ONNX's number for `dtype`. Throws ModelError for those that this backend does not compute in. */
+export function elementTypeOf(dtype: DType): number {
   if (dtype === "float64" || dtype === "float16")
     throw new ModelError(
       `the onnx backend computes in float32, got a ${dtype} value: cast it, or use the reference backend`,

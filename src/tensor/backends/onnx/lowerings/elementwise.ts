@@ -2,7 +2,7 @@
 
 import type { OpName } from "../../../ops/params.js";
 import type { Lowering } from "../lowering.js";
-import { elementTypes } from "../schema.js";
+import { elementTypeOf } from "../builder.js";
 
 /** One ONNX operator with the same operands. */
 const direct =
@@ -34,11 +34,7 @@ export const elementwiseLowerings = {
   clamp: ({ b, params, inputs }) => [
     b.emit("Clip", [inputs[0]!.name, b.float(params.min), b.float(params.max)]),
   ],
-  cast: ({ b, inputs, outputs }) => {
-    const { dtype } = outputs[0]!;
-    const to = elementTypes[dtype as keyof typeof elementTypes];
-    return [b.emit("Cast", [inputs[0]!.name], { to })];
-  },
+  cast: ({ b, inputs, outputs }) => [b.emit("Cast", [inputs[0]!.name], { to: elementTypeOf(outputs[0]!.dtype) })],
   stopGradient: ({ inputs }) => [inputs[0]!.name],
   add: direct("Add"),
   sub: direct("Sub"),

@@ -1,6 +1,7 @@
 // ONNX lowerings of the other fused operators.
 
 import type { OpName } from "../../../ops/params.js";
+import { sizeOf } from "../../../shape.js";
 import type { OnnxName } from "../builder.js";
 import { type LoweredValue, type Lowering, reshapeTo } from "../lowering.js";
 import { lowerAttention, lowerAttentionGrad } from "./attention.js";
@@ -13,7 +14,7 @@ import { refuseHostOperator } from "./linalg.js";
  */
 const linearCrossEntropy: Lowering<"linearCrossEntropy"> = ({ b, params, inputs, outputs }) => {
   const [hidden, weight, labels] = inputs as [LoweredValue, LoweredValue, LoweredValue];
-  const [N, D] = hidden.shape as [number, number];
+  const N = hidden.shape[0]!;
   const n = N / params.chunks;
   const wantsGradient = outputs[2]!.used || outputs[3]!.used;
 
@@ -67,23 +68,20 @@ const linearCrossEntropy: Lowering<"linearCrossEntropy"> = ({ b, params, inputs,
         column,
       ])
     : undefined;
-  void D;
   return [lossSum, total(counted, [0]), hiddenGrad, weightGrad];
 };
 
 const rotaryEmbedding: Lowering<"rotaryEmbedding"> = ({ b, inputs }) => {
   const [x, cos, sin] = inputs as [LoweredValue, LoweredValue, LoweredValue];
   const [T, B, H, D] = x.shape as [number, number, number, number];
-  // Seen as T sequences of B positions that all sit at position t.
-  const positions = b.ints(Array.from({ length: T * B }, (_, i) => Math.floor(i / B)));
-  const merged = reshapeTo(b, x.name, [T, B, H * D]);
-  const rotated = b.emitMicrosoft(
-    "RotaryEmbedding",
-    [merged, reshapeTo(b, positions, [T, B]), cos.name, sin.name],
-    {
-      num_heads: H,
-    },
+  if (sizeOf(x.shape) === 0) return [x.name];
+  // Seen as T·B sequences of one position each: their length may then never exceed that of the tables.
+  const positions = b.int64(
+    Array.from({ length: T * B }, (_, i) => Math.floor(i / B)),
+    [T * B, 1],
   );
+  const merged = reshapeTo(b, x.name, [T * B, 1, H * D]);
+  const rotated = b.emitMicrosoft("RotaryEmbedding", [merged, positions, cos.name, sin.name], { num_heads: H });
   return [reshapeTo(b, rotated, x.shape)];
 };
 

@@ -21,9 +21,13 @@ const matmul: Lowering<"matmul"> = ({ b, params, inputs }) => {
 const matmulAdd: Lowering<"matmulAdd"> = ({ b, params, inputs, outputs }) => {
   const [x, y, c] = inputs as [LoweredValue, LoweredValue, LoweredValue];
   const { shape } = outputs[0]!;
+  if (params.transA && x.shape.length > 2) {
+    const batched = b.emitMicrosoft("FusedMatMul", [x.name, y.name], transposeAttributes(params));
+    return [b.emit("Add", [batched, c.name])];
+  }
   const rows = sizeOf(shape.slice(0, -1));
   const flat = shape.length === 2;
-  const left = flat || params.transA ? x.name : reshapeTo(b, x.name, [rows, x.shape.at(-1)!]);
+  const left = flat ? x.name : reshapeTo(b, x.name, [rows, x.shape.at(-1)!]);
   const addend = flat ? c.name : reshapeTo(b, c.name, [rows, shape.at(-1)!]);
   const product = b.emit("Gemm", [left, y.name, addend], transposeAttributes(params));
   return [flat ? product : reshapeTo(b, product, shape)];

@@ -4,6 +4,7 @@ import { allocate } from "../../../dtype.js";
 import type { OpName } from "../../../ops/params.js";
 import { sizeOf } from "../../../shape.js";
 import { type LoweredValue, type Lowering, type LoweringContext, reshapeTo } from "../lowering.js";
+import { elementTypeOf } from "../builder.js";
 import { elementTypes } from "../schema.js";
 
 /** Trilu has no int32 kernel: go through float32, which holds indices up to 2^24 exactly, or int64. */
@@ -45,6 +46,7 @@ export const movementLowerings = {
   },
   pad: ({ b, params, inputs }) => {
     const [x] = inputs as [LoweredValue];
+    if (x.shape.length === 0) return [x.name];
     const value = allocate(x.dtype, 1);
     value[0] = params.value;
     const fill = b.constant({ dtype: x.dtype, shape: [], data: value });
@@ -67,7 +69,7 @@ export const movementLowerings = {
     const column = reshapeTo(b, indices.name, [...indices.shape, 1]);
     const hit = b.emit("Equal", [column, positions]);
     if (params.dtype === "bool") return [hit];
-    return [b.emit("Cast", [hit], { to: elementTypes[outputs[0]!.dtype as "float32" | "int32"] })];
+    return [b.emit("Cast", [hit], { to: elementTypeOf(outputs[0]!.dtype) })];
   },
   gather: ({ b, params, inputs }) => [
     b.emit(
