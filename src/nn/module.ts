@@ -3,6 +3,7 @@
 // say how to compute; models and layers add a `forward` of their own.
 
 import { constant, Parameter, type Tensor, type TensorData } from "../tensor/index.js";
+import { sizeOf } from "../tensor/shape.js";
 import { ModelError } from "../util/errors.js";
 import { type LoadOptions, type LoadReport, loadInto, type StateEntry } from "./state-dict.js";
 
@@ -68,7 +69,7 @@ export abstract class Module {
   /** Number of values in all parameters, each shared one counted once. */
   parameterCount(): number {
     let count = 0;
-    for (const parameter of this.namedParameters().values()) count += parameter.data.length;
+    for (const parameter of this.namedParameters().values()) count += sizeOf(parameter.shape);
     return count;
   }
 

@@ -1,22 +1,48 @@
 // A Parameter is a leaf tensor with values that training changes. Two modules that hold the same object
 // share it (tied weights).
 
+import { ModelError } from "../util/errors.js";
 import { allocate, type TensorData } from "./dtype.js";
 import { type Shape, sizeOf } from "./shape.js";
 import { Node, Tensor } from "./tensor.js";
 import { registerLeaf } from "./trace/graph.js";
 
 export class Parameter extends Tensor {
-  /** Current values on the host. While a trainer runs they are refreshed on request, not every step. */
-  data: Float32Array;
+  #data: Float32Array | undefined;
   /** False freezes it: no gradient, no update. */
   trainable: boolean;
 
   constructor(shape: Shape, options: { data?: Float32Array; trainable?: boolean } = {}) {
     super(new Node("leaf", [], {}, [{ shape: [...shape], dtype: "float32" }], { kind: "parameter" }), 0);
-    this.data = options.data ?? allocate("float32", sizeOf(shape));
+    this.#data = options.data ?? allocate("float32", sizeOf(shape));
     this.trainable = options.trainable ?? true;
     registerLeaf(this);
+  }
+
+  /** Values on the host. Throws ModelError while they are elsewhere, see {@link takeData}. */
+  get data(): Float32Array {
+    if (!this.#data)
+      throw new ModelError(
+        "the values of this parameter are held by a training engine: ask it for them (refreshModel of the runtime) first",
+        { code: "parameter.elsewhere" },
+      );
+    return this.#data;
+  }
+
+  set data(values: Float32Array) {
+    this.#data = values;
+  }
+
+  /** Whether the host has values. */
+  get hasData(): boolean {
+    return this.#data !== undefined;
+  }
+
+  /** Hands the values over, to an engine that keeps them from now on; the host holds none until `data` is set. */
+  takeData(): TensorData {
+    const data = this.toData();
+    this.#data = undefined;
+    return data;
   }
 
   toData(): TensorData {

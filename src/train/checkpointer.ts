@@ -12,6 +12,7 @@ import type { LoadedCheckpoint } from "../checkpoint/load.js";
 import type { CheckpointStore } from "../checkpoint/store.js";
 import type { TrainableModel } from "../nn/contract.js";
 import type { MetricLogger } from "../observe/metric-logger.js";
+import { sizeOf } from "../tensor/shape.js";
 import type { TrainEngine } from "./engine/contract.js";
 
 export interface CheckpointerOptions {
@@ -28,6 +29,14 @@ export async function refreshModel(model: TrainableModel, engine: TrainEngine): 
   const values = await engine.readParameters();
   for (const [name, parameter] of model.namedParameters())
     parameter.data = values.get(name)!.data as Float32Array;
+}
+
+/** Hands the model's parameters over to the engine; the model holds none until {@link refreshModel}. */
+export async function moveToEngine(model: TrainableModel, engine: TrainEngine): Promise<void> {
+  const values = new Map(
+    [...model.namedParameters()].map(([name, parameter]) => [name, parameter.takeData()]),
+  );
+  await engine.writeParameters(values, { move: true });
 }
 
 export class Checkpointer {
@@ -101,10 +110,11 @@ export class Checkpointer {
     const { fingerprint, environment } = this.options;
     requireSameModel(content.fingerprint.model, fingerprint.model, info.path);
     const differences = compareFingerprints(content.fingerprint, fingerprint);
+    for (const parameter of this.model.namedParameters().values())
+      if (!parameter.hasData) parameter.data = new Float32Array(sizeOf(parameter.shape));
     this.model.loadStateDict(content.model);
-    const parameters = new Map([...this.model.namedParameters()].map(([name, p]) => [name, p.toData()]));
     await this.engine.writeOptimizer(content.optimizer);
-    await this.engine.writeParameters(parameters);
+    await moveToEngine(this.model, this.engine);
     this.options.store.continueFrom(info);
     this.#lastSaved = content.trainer.step;
     this.#lastPath = info.path;

@@ -1,4 +1,5 @@
-// Lets code that wants a Backend (text generation) run on an engine's present parameters, where they are.
+// Lets code that wants a Backend (text generation) run on an engine's present parameters, where they are: use it
+// with a Generator that does not feed weights.
 
 import { WEIGHT_PREFIX } from "../nn/generate/steps.js";
 import type { Backend } from "../tensor/backends/backend.js";
@@ -15,11 +16,7 @@ export function engineBackend(engine: TrainEngine): Backend {
       }));
       const program = await engine.addProgram({ ...graph, inputs });
       return {
-        run: (feeds) =>
-          engine.evaluate(
-            program,
-            Object.fromEntries(Object.entries(feeds).filter(([name]) => !isWeight(name))),
-          ),
+        run: (feeds) => engine.evaluate(program, feeds),
         close: () => engine.removeProgram(program),
       };
     },

@@ -10,6 +10,7 @@ export type {
 } from "./engine/contract.js";
 export { createLocalEngine } from "./engine/local-engine.node.js";
 export { WorkerEngine } from "./engine/worker-engine.node.js";
+export { loadTrainedModel, type TrainedModel } from "./load-model.node.js";
 export type { StopReason, TrainResult } from "./result.js";
 export {
   buildRuntime,

@@ -13,18 +13,18 @@ import { collectUnsupported, formatUnsupported, refuseUnsupported } from "../con
 import { type BuildDataloaderOptions, buildDataloader, type DataPipeline } from "../data/build-dataloader.js";
 import { ByteTokenizer } from "../data/byte-tokenizer.js";
 import type { Dataset, Tokenizer } from "../data/types.js";
-import type { LanguageModel, TrainableModel } from "../nn/contract.js";
+import type { TrainableModel } from "../nn/contract.js";
 import { Generator } from "../nn/generate/generator.js";
 import { generateText } from "../nn/generate/text.js";
 import { initialize } from "../nn/init/initialize.js";
-import { modelOptionsFromConfig } from "../nn/models/options.js";
-import { buildModel } from "../nn/models/registry.js";
 import { buildLogger, type LoggerOptions } from "../observe/build-logger.node.js";
 import { parseLogLevel } from "../observe/level.js";
 import type { MetricLogger } from "../observe/metric-logger.js";
 import { optimizers } from "../optim/index.js";
 import { buildSchedule } from "../schedule/index.js";
 import { CheckpointError, ConfigError, invariant } from "../util/errors.js";
+import { moveToEngine, refreshModel } from "./checkpointer.js";
+import { buildConfiguredModel, isLanguageModel } from "./configured-model.js";
 import type { SyncCoordinator } from "./coordinator.js";
 import type { EngineOptions, TrainEngine } from "./engine/contract.js";
 import { WorkerEngine } from "./engine/worker-engine.node.js";
@@ -62,6 +62,8 @@ export interface Runtime {
   readonly logger: MetricLogger;
   readonly data: DataPipeline;
   readonly runId: string;
+  /** Copies the present parameters into `model`. From building until the end of `fit` they are the engine's. */
+  refreshModel(): Promise<void>;
   /** Frees threads, files, locks and loggers. Harmless when called twice. */
   close(): Promise<void>;
 }
@@ -113,14 +115,13 @@ async function compose(
   const engine = new WorkerEngine();
   closers.push(() => engine.close());
 
-  const model = options.model ?? buildConfiguredModel(config);
+  const model = options.model ?? newModel(config);
   const threads = config.run.threads ?? defaultThreads();
   const created = engine.create(engineOptions(config, model, threads, options.backend ?? "onnx"));
   created.catch(() => undefined);
   const data = await buildDataloader(dataloaderOptions(config, options));
   closers.push(() => data.train.close());
   await created;
-  await engine.writeParameters(new Map([...model.namedParameters()].map(([name, p]) => [name, p.toData()])));
 
   const warnings: { message: string; details: Readonly<Record<string, unknown>> }[] = [];
   const { store, loaded, runId } = await openCheckpoints(config, options, closers, (message, details) =>
@@ -136,7 +137,9 @@ async function compose(
   const environment = currentEnvironment(threads, /^onnxruntime-node (.+)$/.exec(engineRuntime)?.[1]);
   const { optimizer, data: dataConfig, compat, evaluation, checkpoint, run } = config;
   const precision = resolvePrecision(config.precision);
-  const generator = canGenerate(model) ? new Generator({ model, backend: engineBackend(engine) }) : undefined;
+  const generator = isLanguageModel(model)
+    ? new Generator({ model, backend: engineBackend(engine), feedsWeights: false })
+    : undefined;
   if (generator) closers.push(() => generator.close());
   const sampling = config.sampling;
   const trainer = new Trainer({
@@ -231,14 +234,13 @@ async function compose(
   });
   closers.push(() => trainer.close());
   if (loaded) await trainer.resume(loaded);
-  return { config, trainer, model, engine, logger, data, runId, close };
+  else await moveToEngine(model, engine);
+  const refresh = () => refreshModel(model, engine);
+  return { config, trainer, model, engine, logger, data, runId, refreshModel: refresh, close };
 }
 
-function buildConfiguredModel(config: SpeedtronicConfig): TrainableModel {
-  const model = buildModel({
-    name: config.model.name,
-    ...modelOptionsFromConfig(config.model, config.compat),
-  });
+function newModel(config: SpeedtronicConfig): TrainableModel {
+  const model = buildConfiguredModel(config);
   initialize(model, config.run.seed);
   return model;
 }
@@ -333,7 +335,12 @@ async function findCheckpoint(
   onWarning: (message: string, details: Readonly<Record<string, unknown>>) => void,
 ): Promise<LoadedCheckpoint | undefined> {
   if (resume === false) return undefined;
-  if (typeof resume === "object") return loadCheckpoint(resume.path);
+  if (typeof resume === "object") {
+    const loaded = await loadCheckpoint(resume.path);
+    for (const { path, reason } of loaded.skipped)
+      onWarning(`passed over ${path}: ${reason}`, { path, reason });
+    return loaded;
+  }
   const loaded = await store.loadNewestGood();
   if (loaded) return loaded;
   if (resume === true)
@@ -345,10 +352,6 @@ async function findCheckpoint(
     directory: store.directory,
   });
   return undefined;
-}
-
-function canGenerate(model: TrainableModel): model is LanguageModel {
-  return "vocabSize" in model && "blockSize" in model;
 }
 
 function modelFingerprint(config: SpeedtronicConfig, model: TrainableModel): Record<string, unknown> {

@@ -348,7 +348,11 @@ export class Trainer {
   async #sample(): Promise<void> {
     const { sampling, signal, logger } = this.#options;
     if (!sampling || signal?.aborted) return;
-    const text = await sampling.sample(signal);
+    const text = await sampling.sample(signal).catch((error: unknown) => {
+      if (signal?.aborted) return undefined;
+      throw error;
+    });
+    if (text === undefined) return;
     logger.emit("sample", { step: this.#state.step, text, prompt: sampling.prompt });
   }
 

@@ -22,6 +22,8 @@ export interface GenerateOptions extends SamplingOptions {
 export interface GeneratorOptions {
   model: LanguageModel;
   backend: Backend;
+  /** Default true. False: the backend holds the weights itself, under the names of the graph's inputs. */
+  feedsWeights?: boolean;
 }
 
 /**
@@ -32,9 +34,9 @@ export class Generator {
   readonly #model: LanguageModel;
   readonly #steps: GenerationSteps;
 
-  constructor({ model, backend }: GeneratorOptions) {
+  constructor({ model, backend, feedsWeights = true }: GeneratorOptions) {
     this.#model = model;
-    this.#steps = new GenerationSteps(model, backend);
+    this.#steps = new GenerationSteps(model, backend, feedsWeights);
   }
 
   /**

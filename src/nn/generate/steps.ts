@@ -47,7 +47,12 @@ export class GenerationSteps {
   readonly #prefills = new Map<number, Promise<Step>>();
   #decode: Promise<Step> | undefined;
 
-  constructor(model: LanguageModel, backend: Backend) {
+  /** `feedsWeights` false: the backend holds the weights itself. */
+  constructor(
+    model: LanguageModel,
+    backend: Backend,
+    private readonly feedsWeights = true,
+  ) {
     this.#model = model;
     this.#backend = backend;
     this.#parameters = model.namedParameters();
@@ -151,7 +156,7 @@ export class GenerationSteps {
     const used = new Set(graph.inputs.map(({ name }) => name));
     const weights = [...this.#parameters]
       .map(([name, parameter]) => ({ name: WEIGHT_PREFIX + name, parameter }))
-      .filter(({ name }) => used.has(name));
+      .filter(({ name }) => this.feedsWeights && used.has(name));
     const executable = await this.#backend.compile(graph);
     return {
       run: (feeds) => {

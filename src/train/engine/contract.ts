@@ -71,7 +71,8 @@ export interface TrainEngine {
   evaluate(program: number, feeds: Readonly<Record<string, TensorData>>): Promise<Record<string, TensorData>>;
   /** Copies of all parameters by name. */
   readParameters(): Promise<Map<string, TensorData>>;
-  writeParameters(values: ReadonlyMap<string, TensorData>): Promise<void>;
+  /** `move`: the caller gives its arrays up, so that they cross threads without a copy. */
+  writeParameters(values: ReadonlyMap<string, TensorData>, options?: { move?: boolean }): Promise<void>;
   /** Copies of the optimiser state: `<parameter>.<slot>`. */
   readOptimizer(): Promise<Map<string, TensorData>>;
   /** Replaces the optimiser state; a slot that is absent becomes zero. */

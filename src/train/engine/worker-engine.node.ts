@@ -26,6 +26,7 @@ export class WorkerEngine implements TrainEngine {
   readonly #pending = new Map<number, Pending>();
   #next = 0;
   #ended: Error | undefined;
+  #closing: Promise<void> | undefined;
 
   constructor() {
     this.#worker = startWorker(new URL("./engine-thread.node.js", import.meta.url), "speedtronic-engine");
@@ -61,8 +62,8 @@ export class WorkerEngine implements TrainEngine {
     return this.#call("readParameters", []);
   }
 
-  writeParameters(values: ReadonlyMap<string, TensorData>): Promise<void> {
-    return this.#call("writeParameters", [values]);
+  writeParameters(values: ReadonlyMap<string, TensorData>, options: { move?: boolean } = {}): Promise<void> {
+    return this.#call("writeParameters", [values], options.move ? ownBuffers(values.values()) : []);
   }
 
   readOptimizer(): Promise<Map<string, TensorData>> {
@@ -77,7 +78,13 @@ export class WorkerEngine implements TrainEngine {
     return this.#call("describe", []);
   }
 
-  async close(): Promise<void> {
+  /** Lets what was asked before finish; rejects what is asked later. Harmless when called twice. */
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #close(): Promise<void> {
     if (this.#ended) return;
     try {
       await this.#call("close", []);
@@ -87,12 +94,12 @@ export class WorkerEngine implements TrainEngine {
     }
   }
 
-  #call<T>(method: EngineRequest["method"], args: readonly unknown[]): Promise<T> {
+  #call<T>(method: EngineRequest["method"], args: readonly unknown[], moved: ArrayBuffer[] = []): Promise<T> {
     if (this.#ended) return Promise.reject(this.#ended);
     return new Promise<T>((resolve, reject) => {
       const id = this.#next++;
       this.#pending.set(id, { resolve: resolve as Pending["resolve"], reject });
-      this.#worker.postMessage({ id, method, args } satisfies EngineRequest);
+      this.#worker.postMessage({ id, method, args } satisfies EngineRequest, moved);
     });
   }
 
@@ -109,6 +116,14 @@ export class WorkerEngine implements TrainEngine {
     for (const { reject } of this.#pending.values()) reject(this.#ended);
     this.#pending.clear();
   }
+}
+
+/** Buffers that hold one tensor and nothing else: only those can change hands. */
+function ownBuffers(tensors: Iterable<TensorData>): ArrayBuffer[] {
+  const buffers = [...tensors]
+    .filter(({ data }) => data.byteLength === data.buffer.byteLength)
+    .map(({ data }) => data.buffer as ArrayBuffer);
+  return [...new Set(buffers)];
 }
 
 /** The error classes that an engine can raise, by name. */

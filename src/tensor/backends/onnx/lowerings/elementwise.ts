@@ -1,8 +1,8 @@
 // ONNX lowerings of the elementwise operators.
 
 import type { OpName } from "../../../ops/params.js";
-import type { Lowering } from "../lowering.js";
 import { elementTypeOf } from "../builder.js";
+import type { Lowering } from "../lowering.js";
 
 /** One ONNX operator with the same operands. */
 const direct =
@@ -34,7 +34,9 @@ export const elementwiseLowerings = {
   clamp: ({ b, params, inputs }) => [
     b.emit("Clip", [inputs[0]!.name, b.float(params.min), b.float(params.max)]),
   ],
-  cast: ({ b, inputs, outputs }) => [b.emit("Cast", [inputs[0]!.name], { to: elementTypeOf(outputs[0]!.dtype) })],
+  cast: ({ b, inputs, outputs }) => [
+    b.emit("Cast", [inputs[0]!.name], { to: elementTypeOf(outputs[0]!.dtype) }),
+  ],
   stopGradient: ({ inputs }) => [inputs[0]!.name],
   add: direct("Add"),
   sub: direct("Sub"),

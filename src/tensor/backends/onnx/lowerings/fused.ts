@@ -81,7 +81,9 @@ const rotaryEmbedding: Lowering<"rotaryEmbedding"> = ({ b, inputs }) => {
     [T * B, 1],
   );
   const merged = reshapeTo(b, x.name, [T * B, 1, H * D]);
-  const rotated = b.emitMicrosoft("RotaryEmbedding", [merged, positions, cos.name, sin.name], { num_heads: H });
+  const rotated = b.emitMicrosoft("RotaryEmbedding", [merged, positions, cos.name, sin.name], {
+    num_heads: H,
+  });
   return [reshapeTo(b, rotated, x.shape)];
 };
 

@@ -3,8 +3,8 @@
 import { allocate } from "../../../dtype.js";
 import type { OpName } from "../../../ops/params.js";
 import { sizeOf } from "../../../shape.js";
-import { type LoweredValue, type Lowering, type LoweringContext, reshapeTo } from "../lowering.js";
 import { elementTypeOf } from "../builder.js";
+import { type LoweredValue, type Lowering, type LoweringContext, reshapeTo } from "../lowering.js";
 import { elementTypes } from "../schema.js";
 
 /** Trilu has no int32 kernel: go through float32, which holds indices up to 2^24 exactly, or int64. */

@@ -1,0 +1,45 @@
+// `npm run bench -- <name> [options]`: the source of every published number. Build first (`npm run build`).
+
+import { parseArgs } from "node:util";
+import { benchStartup, formatStartup } from "./startup.js";
+import { benchStep, formatStep } from "./step.js";
+
+const usage = `npm run bench -- step [--sizes S,M] [--rounds 3] [--steps 20] [--threads 2] [--probe DIR] [--json]
+npm run bench -- startup [--rounds 5] [--json]
+`;
+
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: {
+    sizes: { type: "string", default: "S,M" },
+    rounds: { type: "string", default: "3" },
+    steps: { type: "string", default: "20" },
+    threads: { type: "string", default: "2" },
+    probe: { type: "string" },
+    json: { type: "boolean", default: false },
+  },
+});
+const log = (text: string) => process.stderr.write(text);
+
+switch (positionals[0]) {
+  case "step": {
+    const result = benchStep({
+      sizeNames: values.sizes.split(","),
+      rounds: Number(values.rounds),
+      steps: Number(values.steps),
+      threads: Number(values.threads),
+      probe: values.probe,
+      log,
+    });
+    console.log(values.json ? JSON.stringify(result, null, 2) : formatStep(result));
+    break;
+  }
+  case "startup": {
+    const result = benchStartup({ rounds: Number(values.rounds), log });
+    console.log(values.json ? JSON.stringify(result, null, 2) : formatStartup(result));
+    break;
+  }
+  default:
+    process.stderr.write(usage);
+    process.exitCode = 2;
+}

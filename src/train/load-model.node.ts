@@ -1,0 +1,74 @@
+// From a checkpoint on disk to a model with its weights, for programs that use a trained model without going on
+// training it. Which model it was, the checkpoint's own configuration says. Opens no data, starts no engine.
+
+import type { CheckpointInfo } from "../checkpoint/folder-reader.js";
+import { loadModel } from "../checkpoint/load.js";
+import { resolveConfig } from "../config/resolve.js";
+import type { ConfigInput, SpeedtronicConfig } from "../config/schema.js";
+import type { TrainableModel } from "../nn/contract.js";
+import { CheckpointError, ModelError, SpeedtronicError } from "../util/errors.js";
+import { buildConfiguredModel } from "./configured-model.js";
+
+export interface TrainedModel {
+  /** With the checkpoint's weights. */
+  readonly model: TrainableModel;
+  /** The configuration that it was trained with. */
+  readonly config: SpeedtronicConfig;
+  readonly checkpoint: CheckpointInfo;
+  /** Newer checkpoints that were passed over because they are damaged. */
+  readonly skipped: readonly { readonly path: string; readonly reason: string }[];
+}
+
+/**
+ * The model in `path`: a checkpoint's folder, or the newest good one of a run's folder. Sizes and hashes are
+ * verified, and every tensor must fit.
+ *
+ * @throws CheckpointError where there is no intact checkpoint or its configuration is not understood; ModelError
+ * for a model that is not registered in this process, or whose tensors do not fit.
+ */
+export async function loadTrainedModel(path: string): Promise<TrainedModel> {
+  const { content, info, skipped } = await loadModel(path);
+  const config = savedConfig(content.config, info);
+  const model = savedModel(config, info);
+  try {
+    model.loadStateDict(content.model);
+  } catch (error) {
+    throw error instanceof ModelError ? misfit(error, config, info) : error;
+  }
+  return { model, config, checkpoint: info, skipped };
+}
+
+function savedConfig(saved: Readonly<Record<string, unknown>>, info: CheckpointInfo): SpeedtronicConfig {
+  try {
+    return resolveConfig(saved as ConfigInput);
+  } catch (error) {
+    if (!(error instanceof SpeedtronicError)) throw error;
+    throw new CheckpointError(
+      `${info.path}: its configuration is not understood, so the model cannot be built; was it written by another ` +
+        `version? ${error.message}`,
+      { code: "checkpoint.config", details: { path: info.path, ...error.details }, cause: error },
+    );
+  }
+}
+
+function savedModel(config: SpeedtronicConfig, info: CheckpointInfo): TrainableModel {
+  try {
+    return buildConfiguredModel(config);
+  } catch (error) {
+    if (!(error instanceof SpeedtronicError)) throw error;
+    throw new ModelError(
+      `${info.path}: its model cannot be built: ${error.message}. A model of a program of your own can only be ` +
+        "loaded by a program that registers it",
+      { code: error.code, details: { path: info.path, ...error.details }, cause: error },
+    );
+  }
+}
+
+/** A run may train a model of its own while its configuration names another. */
+function misfit(error: ModelError, config: SpeedtronicConfig, info: CheckpointInfo): ModelError {
+  return new ModelError(
+    `${info.path}: its weights are not those of the model "${config.model.name}" that its configuration describes: ` +
+      error.message,
+    { code: error.code, details: { path: info.path, ...error.details }, cause: error },
+  );
+}
