@@ -41,7 +41,7 @@ export function benchStartup({
     const sets = [
       `logging.json_file=${metrics}`,
       "checkpoint.enabled=false",
-      "data.validation_fraction=0",
+      "evaluation.max_batches=1",
       "sampling.at_end=false",
     ];
     const done = spawnSync(process.execPath, [...args, ...sets.flatMap((set) => ["--set", set])], {

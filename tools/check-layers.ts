@@ -11,6 +11,7 @@ const layers: readonly (readonly string[])[] = [
   ["tensor"],
   ["nn", "optim", "schedule", "formats"],
   ["data", "checkpoint", "observe", "config"],
+  ["interchange", "hub-server"],
   ["train"],
   ["cli", "index.ts"],
 ];
@@ -76,7 +77,7 @@ function* importsOf(text: string): Generator<[string, string | undefined, string
 function isTypeOnly(statement: string, typeOnly: string | undefined): boolean {
   if (typeOnly) return true;
   const names = /\{([^}]*)\}/s.exec(statement)?.[1];
-  return names?.split(",").every((name) => name.trim() === "" || name.trim().startsWith("type "));
+  return names?.split(",").every((name) => name.trim() === "" || name.trim().startsWith("type ")) ?? false;
 }
 
 function findCycles(edges: ReadonlyMap<string, readonly string[]>): string[][] {

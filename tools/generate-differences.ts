@@ -14,18 +14,9 @@ import {
 } from "../src/config/differences.js";
 import { type AnyField, fieldInfo } from "../src/config/field.js";
 import { sections } from "../src/config/sections/index.js";
+import { code, table } from "./markdown.js";
 
 export const differencesPath: string = fileURLToPath(new URL("../docs/differences.md", import.meta.url));
-
-function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
-  const line = (cells: readonly string[]): string =>
-    `| ${cells.map((cell) => cell.replaceAll("|", "\\|")).join(" | ")} |`;
-  return [line(head), line(head.map(() => "---")), ...rows.map(line)].join("\n");
-}
-
-function code(text: string): string {
-  return `\`${text}\``;
-}
 
 /** Every key that an entry of `addedKeys` covers: one key, or all keys of a section. */
 export function keysOf(path: string): { path: string; schema: AnyField }[] {
@@ -67,7 +58,8 @@ export function renderDifferences(): string {
 # Differences from the Python system
 
 Speedtronic reads the configuration files of the Python Speedtronic 2.0.0. Where the Python system does something
-that hurts, this one does the better thing by default. This page lists each such place and why.
+that hurts, this one does the better thing by default. This page lists where a file or a run means something else
+here, and why.
 
 ## Switches: the key \`compat\`
 
