@@ -78,12 +78,17 @@ describe.each(opNames)("%s", (op) => {
   test.skipIf(operator.refusesGradient)("its gradient equals the reference's", async () => {
     for (const [i, sample] of samples.entries()) {
       const { feeds, outputs, tensors } = build(op, sample);
-      const results = outputs.slice(0, operator.results ?? outputs.length).filter((t) => t.dtype === "float32");
+      const results = outputs
+        .slice(0, operator.results ?? outputs.length)
+        .filter((t) => t.dtype === "float32");
       const targets = tensors.filter((t) => isFloating(t.dtype));
       if (results.length === 0 || targets.length === 0 || [...outputs, ...tensors].some(isForeign)) continue;
       const random = uniform(i + 1);
       const weighted = results.map((t) => {
-        const data = Float32Array.from({ length: t.shape.reduce((n, extent) => n * extent, 1) }, () => random() - 0.5);
+        const data = Float32Array.from(
+          { length: t.shape.reduce((n, extent) => n * extent, 1) },
+          () => random() - 0.5,
+        );
         return sum(mul(t, constant({ dtype: "float32", shape: t.shape, data })));
       });
       for (const [r, loss] of weighted.entries()) {

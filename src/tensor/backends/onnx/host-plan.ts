@@ -3,6 +3,7 @@
 // (embedding gradients: a few hundred microseconds here, several milliseconds and a copy there).
 
 import { ModelError } from "../../../util/errors.js";
+import { eliminateDeadCode } from "../../passes/eliminate-dead-code.js";
 import type { Graph, GraphNode, ValueId } from "../../trace/graph.js";
 
 export interface MaskPlan {
@@ -37,7 +38,8 @@ export interface HostPlan {
 export function planHostWork(graph: Graph): HostPlan {
   const { masks, nodes: withoutMasks, inputs } = takeMasks(graph);
   const peeled = peelScatters({ ...graph, nodes: withoutMasks, inputs });
-  return { ...peeled, masks };
+  // What was peeled off may leave nodes behind that nothing reads any more.
+  return { ...peeled, graph: eliminateDeadCode(peeled.graph), masks };
 }
 
 function takeMasks(graph: Graph) {

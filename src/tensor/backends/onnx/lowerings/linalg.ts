@@ -11,8 +11,13 @@ const transposeAttributes = ({ transA, transB }: OpParams["matmul"]) => ({
   ...(transB ? { transB: 1 } : {}),
 });
 
-const matmul: Lowering<"matmul"> = ({ b, params, inputs }) => {
+/** ONNX Runtime leaves a product over no terms uninitialised in some kernels, so those never reach it. */
+const hasNoTerms = ({ transA }: OpParams["matmul"], a: LoweredValue): boolean =>
+  a.shape.at(transA ? -2 : -1) === 0;
+
+const matmul: Lowering<"matmul"> = ({ b, params, inputs, outputs }) => {
   const names = inputs.map((t) => t.name);
+  if (hasNoTerms(params, inputs[0]!)) return [b.emit("Expand", [b.float(0), b.ints(outputs[0]!.shape)])];
   if (!params.transA && !params.transB) return [b.emit("MatMul", names)];
   return [b.emitMicrosoft("FusedMatMul", names, transposeAttributes(params))];
 };
@@ -21,6 +26,7 @@ const matmul: Lowering<"matmul"> = ({ b, params, inputs }) => {
 const matmulAdd: Lowering<"matmulAdd"> = ({ b, params, inputs, outputs }) => {
   const [x, y, c] = inputs as [LoweredValue, LoweredValue, LoweredValue];
   const { shape } = outputs[0]!;
+  if (hasNoTerms(params, x)) return [c.name];
   if (params.transA && x.shape.length > 2) {
     const batched = b.emitMicrosoft("FusedMatMul", [x.name, y.name], transposeAttributes(params));
     return [b.emit("Add", [batched, c.name])];
