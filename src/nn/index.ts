@@ -12,6 +12,7 @@ export {
   type ModelOutput,
   type TrainableModel,
 } from "./contract.js";
+export type { ExtraState } from "./extra-state.js";
 export {
   type GenerateOptions,
   Generator,
@@ -23,19 +24,40 @@ export { type GenerateTextOptions, generateText, type TextCodec } from "./genera
 export { windowStart } from "./generate/window.js";
 export { createParameter, initialize } from "./init/initialize.js";
 export * as init from "./init/initializers.js";
-export {
-  type AttentionContext,
-  type CacheContext,
-  CausalSelfAttention,
-  type CausalSelfAttentionOptions,
-} from "./layers/attention.js";
+export { CausalSelfAttention, type CausalSelfAttentionOptions } from "./layers/attention.js";
 export { Dropout } from "./layers/dropout.js";
 export { Embedding } from "./layers/embedding.js";
+export {
+  type AttentionContext,
+  type AttentionResult,
+  type CacheContext,
+  GroupedAttention,
+  type HeadLayout,
+} from "./layers/grouped-attention.js";
 export { Linear, type LinearOptions } from "./layers/linear.js";
 export { GatedMlp, type GatedMlpOptions } from "./layers/mlp.js";
 export { LayerNorm, type NormOptions, RMSNorm } from "./layers/norm.js";
 export { type RotaryRows, RotaryTable } from "./layers/rotary.js";
+export type { RotaryScaling } from "./layers/rotary-scaling.js";
 export { crossEntropy, meanLoss, type SummedLoss } from "./loss.js";
+export {
+  type Attend,
+  CausalDecoder,
+  type DecoderBlock,
+  type PositionRows,
+  preNormBlock,
+} from "./models/causal-decoder.js";
+export {
+  choiceRule,
+  type ExtraRule,
+  flagRule,
+  positiveRule,
+  readExtra,
+  sizeOrNullRule,
+} from "./models/extra.js";
+export { Gpt2, type Gpt2Activation, type Gpt2Extra } from "./models/gpt2.js";
+export { Llama } from "./models/llama.js";
+export type { LlamaExtra, RopeScalingSection } from "./models/llama-extra.js";
 export {
   defaultModelOptions,
   type ModelOptions,
@@ -47,4 +69,4 @@ export {
 export { ReferenceTransformer } from "./models/reference-transformer.js";
 export { buildModel, type ModelFactory, modelNames, registerModel } from "./models/registry.js";
 export { Buffer, Module } from "./module.js";
-export type { LoadOptions, LoadReport, Mismatch } from "./state-dict.js";
+export type { LoadOptions, LoadReport, Mismatch, StateEntry } from "./state-dict.js";

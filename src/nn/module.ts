@@ -5,6 +5,7 @@
 import { constant, Parameter, type Tensor, type TensorData } from "../tensor/index.js";
 import { sizeOf } from "../tensor/shape.js";
 import { ModelError } from "../util/errors.js";
+import { type ExtraState, loadExtra } from "./extra-state.js";
 import { type LoadOptions, type LoadReport, loadInto, type StateEntry } from "./state-dict.js";
 
 /** Values that belong to a module but are not trained. In a graph they are constants of the trace. */
@@ -93,6 +94,43 @@ export abstract class Module {
    */
   loadStateDict(state: ReadonlyMap<string, TensorData>, options: LoadOptions = {}): LoadReport {
     return loadInto([...this.#stateEntries()], state, options);
+  }
+
+  /** The names of {@link stateDict} in its order, each with the object that holds its values; asks for no values. */
+  stateEntries(): StateEntry[] {
+    return [...this.#stateEntries()];
+  }
+
+  /**
+   * State of this module alone that is neither parameter nor buffer, as plain JSON data; it goes into checkpoints.
+   * Undefined (the default) if there is none. Override it together with {@link setExtraState}.
+   */
+  getExtraState(): ExtraState | undefined {
+    return undefined;
+  }
+
+  /** Takes back what {@link getExtraState} gave. Should throw, and change nothing, if it cannot use it. */
+  setExtraState(_state: ExtraState): void {
+    throw new ModelError(`${this.constructor.name} has no setExtraState to take saved state`, {
+      code: "model.extra_state",
+      details: { module: this.constructor.name },
+    });
+  }
+
+  /** Extra states of this module (under "") and all below it, by module name; those without one are left out. */
+  extraState(): Record<string, ExtraState> {
+    const states = [...this.namedModules()].map(([name, module]) => [name, module.getExtraState()] as const);
+    return Object.fromEntries(
+      states.filter((entry): entry is [string, ExtraState] => entry[1] !== undefined),
+    );
+  }
+
+  /**
+   * Takes back what {@link extraState} gave. An error leaves every module as it was.
+   * @throws ModelError when modules with state and saved states are not the same ones, or a module refuses its own.
+   */
+  loadExtraState(saved: Readonly<Record<string, ExtraState>>): void {
+    loadExtra(this.namedModules(), saved);
   }
 
   #named<T>(pick: (members: Members) => [string, T][]): Map<string, T> {

@@ -61,7 +61,7 @@ describe("model registry", () => {
     const error = errorOf(() => buildModel({ name: "refrence_transformer" })) as ConfigError;
     expect(error).toBeInstanceOf(ConfigError);
     expect(error.message).toContain('did you mean "reference_transformer"?');
-    expect(error.message).toContain("gpt, reference_transformer");
+    expect(error.message).toContain("gpt, gpt2, llama, reference_transformer");
   });
 
   it("reads the config's section", () => {
@@ -77,6 +77,7 @@ describe("model registry", () => {
       tie_weights: false,
       rope_base: 9,
       mlp_width: 10,
+      extra: { norm_eps: 1e-6 },
     };
     expect(modelOptionsFromConfig(section, { double_dropout: true })).toEqual({
       vocabSize: 1,
@@ -92,6 +93,7 @@ describe("model registry", () => {
       mlpWidth: 10,
       doubleDropout: true,
       residualScaledInit: false,
+      extra: { norm_eps: 1e-6 },
     });
   });
 });

@@ -1,11 +1,13 @@
 // The gated feed-forward layer (SwiGLU): down( silu(gate(x)) · up(x) ). Field names are state-dict names.
 
 import { swiglu, type Tensor } from "../../tensor/index.js";
-import type { Initializer } from "../init/initializers.js";
+import { type Initializer, zeros } from "../init/initializers.js";
 import { Module } from "../module.js";
 import { Linear } from "./linear.js";
 
 export interface GatedMlpOptions {
+  /** Biases of all three layers, starting at 0. Default false. */
+  bias?: boolean;
   weightInit?: Initializer;
   /** For the layer that writes to the residual stream; by default as `weightInit`. */
   outputInit?: Initializer;
@@ -18,9 +20,9 @@ export class GatedMlp extends Module {
 
   constructor(width: number, innerWidth: number, options: GatedMlpOptions = {}) {
     super();
-    const { weightInit, outputInit = weightInit } = options;
+    const { bias = false, weightInit, outputInit = weightInit } = options;
     const linear = (inputs: number, outputs: number, init: Initializer | undefined) =>
-      new Linear(inputs, outputs, { bias: false, ...(init && { weightInit: init }) });
+      new Linear(inputs, outputs, { bias, biasInit: zeros(), ...(init && { weightInit: init }) });
     this.gate_proj = linear(width, innerWidth, weightInit);
     this.up_proj = linear(width, innerWidth, weightInit);
     this.down_proj = linear(innerWidth, width, outputInit);

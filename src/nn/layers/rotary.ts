@@ -1,8 +1,9 @@
 // Rotary positions: tables of cosines and sines as plain float32 numbers, outside any gradient. Half-split
 // pairing (feature j with j + width/2), not interleaved.
 
-import { constant, type Tensor, type TensorData } from "../../tensor/index.js";
+import { constant, gather, type Tensor, type TensorData } from "../../tensor/index.js";
 import { ModelError } from "../../util/errors.js";
+import { type RotaryScaling, scaleFrequency } from "./rotary-scaling.js";
 import { requireSize } from "./sizes.js";
 
 /** Cosines and sines, each [positions, head width / 2]. */
@@ -17,8 +18,8 @@ export class RotaryTable {
   readonly #half: number;
   readonly positions: number;
 
-  /** Angles t · base^(−2j/headWidth) for t < positions, every step rounded to float32. */
-  constructor(positions: number, headWidth: number, base: number) {
+  /** Angles t · base^(−2j/headWidth), scaled, for t < positions, every step rounded to float32. */
+  constructor(positions: number, headWidth: number, base: number, scaling: RotaryScaling | null = null) {
     requireSize("RotaryTable", "positions", positions);
     requireSize("RotaryTable", "head width", headWidth);
     if (headWidth % 2 !== 0)
@@ -33,7 +34,7 @@ export class RotaryTable {
     this.#cos = new Float32Array(positions * this.#half);
     this.#sin = new Float32Array(positions * this.#half);
     for (let j = 0; j < this.#half; j++) {
-      const frequency = Math.fround(base ** ((-2 * j) / headWidth));
+      const frequency = Math.fround(scaleFrequency(base ** ((-2 * j) / headWidth), scaling));
       for (let t = 0; t < positions; t++) {
         const angle = Math.fround(t * frequency);
         this.#cos[t * this.#half + j] = Math.cos(angle);
@@ -51,5 +52,11 @@ export class RotaryTable {
       data: values.slice(0, count * this.#half),
     });
     return { cos: constant(part(this.#cos)), sin: constant(part(this.#sin)) };
+  }
+
+  /** The row of one position, int32 [1], that is known only when the graph runs. */
+  rowAt(position: Tensor): RotaryRows {
+    const { cos, sin } = this.rows(this.positions);
+    return { cos: gather(cos, position, 0), sin: gather(sin, position, 0) };
   }
 }

@@ -26,6 +26,8 @@ export interface ModelOptions {
   readonly doubleDropout: boolean;
   /** Start projections into the residual stream smaller, by 1/√(2 · nLayer). */
   readonly residualScaledInit: boolean;
+  /** Settings that only this model has, under the names of the config's `model.extra`; see `readExtra`. */
+  readonly extra: Readonly<Record<string, unknown>>;
 }
 
 export const defaultModelOptions: ModelOptions = {
@@ -42,6 +44,7 @@ export const defaultModelOptions: ModelOptions = {
   mlpWidth: null,
   doubleDropout: false,
   residualScaledInit: false,
+  extra: {},
 };
 
 /** The config section `model` as far as it shapes a model. */
@@ -57,6 +60,7 @@ export interface ModelSection {
   readonly tie_weights: boolean;
   readonly rope_base: number;
   readonly mlp_width?: number | null;
+  readonly extra?: Readonly<Record<string, unknown>>;
 }
 
 export function modelOptionsFromConfig(
@@ -77,6 +81,7 @@ export function modelOptionsFromConfig(
     ropeBase: section.rope_base,
     mlpWidth: section.mlp_width ?? null,
     doubleDropout: compat.double_dropout ?? false,
+    extra: section.extra ?? {},
   };
 }
 

@@ -1,33 +1,9 @@
 // The reference model: a decoder with RMSNorm, rotary positions, grouped attention and SwiGLU. Field names are
 // the state-dict names that its Python counterpart uses, so both exchange weights.
-// Dimension names: B batch, T positions, S cached positions, V vocabulary, D model width.
-// Inputs and logits are batch-first; inside, sequences are time-major, as the tensor engine's attention wants.
 
-import {
-  add,
-  cast,
-  equal,
-  expand,
-  gather,
-  iota,
-  lessEqual,
-  linearCrossEntropy,
-  matmul,
-  reshape,
-  slice,
-  type Tensor,
-  transpose,
-} from "../../tensor/index.js";
-import { ModelError } from "../../util/errors.js";
+import type { Parameter, Tensor } from "../../tensor/index.js";
 import { ModuleList } from "../containers.js";
-import {
-  checkInputNames,
-  type IncrementalModel,
-  type IncrementalOutput,
-  type KeyValue,
-  type ModelInputs,
-  type ModelOutput,
-} from "../contract.js";
+import type { IncrementalModel, KeyValue } from "../contract.js";
 import { normal } from "../init/initializers.js";
 import { CausalSelfAttention } from "../layers/attention.js";
 import { Dropout } from "../layers/dropout.js";
@@ -35,14 +11,12 @@ import { Embedding } from "../layers/embedding.js";
 import { Linear } from "../layers/linear.js";
 import { GatedMlp } from "../layers/mlp.js";
 import { RMSNorm } from "../layers/norm.js";
-import { type RotaryRows, RotaryTable } from "../layers/rotary.js";
-import { meanLoss, type SummedLoss } from "../loss.js";
+import { RotaryTable } from "../layers/rotary.js";
 import { Module } from "../module.js";
+import { type Attend, CausalDecoder, type PositionRows, preNormBlock } from "./causal-decoder.js";
+import { readExtra } from "./extra.js";
+import { INIT_STD, residualInit } from "./initial-weights.js";
 import { type ModelOptions, mlpWidthOf, resolveModelOptions } from "./options.js";
-
-const INIT_STD = 0.02;
-
-type AttentionResult = { output: Tensor; keyValue: KeyValue };
 
 class Block extends Module {
   readonly ln1: RMSNorm;
@@ -55,9 +29,7 @@ class Block extends Module {
   constructor(options: ModelOptions) {
     super();
     const weightInit = normal({ std: INIT_STD });
-    const outputInit = options.residualScaledInit
-      ? normal({ std: INIT_STD / Math.sqrt(2 * options.nLayer) })
-      : weightInit;
+    const outputInit = residualInit(options);
     this.ln1 = new RMSNorm(options.dModel);
     this.attn = new CausalSelfAttention({
       width: options.dModel,
@@ -73,16 +45,19 @@ class Block extends Module {
     this.#attentionDropouts = options.doubleDropout ? 2 : 1;
   }
 
-  /** x: [T, B, D]; `attend` is the kind of attention to run on the normalised x. */
-  forward(
-    x: Tensor,
-    attend: (attention: CausalSelfAttention, x: Tensor) => AttentionResult,
-  ): { x: Tensor; keyValue: KeyValue } {
-    const { output, keyValue } = attend(this.attn, this.ln1.forward(x));
-    let branch = output;
-    for (let i = 0; i < this.#attentionDropouts; i++) branch = this.#dropout.forward(branch);
-    const mixed = add(x, branch);
-    return { x: add(mixed, this.#dropout.forward(this.mlp.forward(this.ln2.forward(mixed)))), keyValue };
+  forward(x: Tensor, attend: Attend): { x: Tensor; keyValue: KeyValue } {
+    return preNormBlock(x, attend, {
+      attentionNorm: this.ln1,
+      attention: this.attn,
+      dropAttention: (branch) => {
+        let dropped = branch;
+        for (let i = 0; i < this.#attentionDropouts; i++) dropped = this.#dropout.forward(dropped);
+        return dropped;
+      },
+      mlpNorm: this.ln2,
+      mlp: this.mlp,
+      dropMlp: (branch) => this.#dropout.forward(branch),
+    });
   }
 }
 
@@ -99,7 +74,7 @@ class Trunk extends Module {
   }
 }
 
-export class ReferenceTransformer extends Module implements IncrementalModel {
+export class ReferenceTransformer extends CausalDecoder {
   readonly transformer: Trunk;
   readonly lm_head: Linear;
   readonly options: ModelOptions;
@@ -113,6 +88,7 @@ export class ReferenceTransformer extends Module implements IncrementalModel {
   constructor(options: Partial<ModelOptions> = {}) {
     super();
     this.options = resolveModelOptions(options);
+    readExtra("reference_transformer", this.options.extra, {});
     const { vocabSize, blockSize, nLayer, nHead, nKvHead, dModel, dropout, tieWeights, ropeBase } =
       this.options;
     this.vocabSize = vocabSize;
@@ -126,135 +102,31 @@ export class ReferenceTransformer extends Module implements IncrementalModel {
     this.#dropout = new Dropout(dropout);
   }
 
-  /**
-   * input_ids: int32 [B, T], T ≤ blockSize, each below vocabSize. labels: int32 [B, T], the id that follows each
-   * position (−100: none), or [B, T−1]: the last position predicts nothing. attention_mask: [B, T], zero hides a
-   * key; a position that sees no key gets nothing from attention. Gives logits [B, T, V] and, with labels, the
-   * loss in nats.
-   * @throws ModelError for unknown inputs and for shapes or dtypes that do not fit
-   */
-  forward(inputs: ModelInputs): ModelOutput {
-    checkInputNames("ReferenceTransformer", inputs, {
-      required: ["input_ids"],
-      optional: ["labels", "attention_mask"],
-    });
-    const { input_ids, labels, attention_mask } = inputs;
-    const ids_BT = this.#checkIds(input_ids!);
-    const keyMask = attention_mask && checkMask(attention_mask, ids_BT);
-    const { x_TBD } = this.#run(ids_BT, this.#rotary.rows(ids_BT.shape[1]!), (attention, x, rotary) =>
-      attention.forwardWithKeys(x, { rotary, ...(keyMask && { keyMask }) }),
-    );
-    const logits = transpose(this.lm_head.forward(x_TBD), [1, 0, 2]);
-    if (!labels) return { logits };
-    const summed = this.#loss(x_TBD, labels);
-    return { logits, loss: meanLoss(summed), lossSum: summed.lossSum, tokenCount: summed.count };
+  protected override get title(): string {
+    return "ReferenceTransformer";
   }
 
-  prefill({ input_ids, last }: { input_ids: Tensor; last: Tensor }): IncrementalOutput {
-    const ids_BT = this.#checkIds(input_ids);
-    const { x_TBD, keyValues } = this.#run(
-      ids_BT,
-      this.#rotary.rows(ids_BT.shape[1]!),
-      (attention, x, rotary) => attention.forwardWithKeys(x, { rotary }),
-    );
-    return { logits: this.#rowLogits(gather(x_TBD, last, 0)), keyValues };
+  protected override rowsUpTo(count: number): PositionRows {
+    return { rotary: this.#rotary.rows(count) };
   }
 
-  decode({
-    input_ids,
-    position,
-    cache,
-  }: {
-    input_ids: Tensor;
-    position: Tensor;
-    cache: readonly KeyValue[];
-  }): IncrementalOutput {
-    const ids_BT = this.#checkIds(input_ids);
-    const [B, T] = ids_BT.shape as [number, number];
-    const S = this.blockSize;
-    if (T !== 1 || cache.length !== this.cacheLayout.layers)
-      throw new ModelError(
-        `decode takes one position and ${this.cacheLayout.layers} cached layers, got ${T} and ${cache.length}`,
-        { code: "model.decode", details: { positions: T, layers: cache.length } },
-      );
-    const table = this.#rotary.rows(S);
-    const rotary = { cos: gather(table.cos, position, 0), sin: gather(table.sin, position, 0) };
-    const isNew = reshape(equal(iota(S), position), [S, 1, 1, 1]);
-    const isVisible = expand(reshape(lessEqual(iota(S), position), [1, S]), [B, S]);
-    let layer = 0;
-    const { x_TBD, keyValues } = this.#run(ids_BT, rotary, (attention, x, rows) =>
-      attention.forwardCached(x, { cache: cache[layer++]!, isNew, isVisible, rotary: rows }),
-    );
-    return { logits: this.#rowLogits(x_TBD), keyValues };
+  protected override rowAt(position: Tensor): PositionRows {
+    return { rotary: this.#rotary.rowAt(position) };
   }
 
-  /** Refuses: recomputing activations is not built yet. `false` is the present behaviour. */
-  setGradientCheckpointing(enabled: boolean): void {
-    if (enabled)
-      throw new ModelError("gradient checkpointing is not built yet: set gradient_checkpointing to false", {
-        code: "model.gradient_checkpointing",
-      });
+  protected override embed(ids_TB: Tensor): Tensor {
+    return this.#dropout.forward(this.transformer.wte.forward(ids_TB));
   }
 
-  #run(
-    ids_BT: Tensor,
-    rotary: RotaryRows,
-    attend: (attention: CausalSelfAttention, x: Tensor, rotary: RotaryRows) => AttentionResult,
-  ): { x_TBD: Tensor; keyValues: KeyValue[] } {
-    const keyValues: KeyValue[] = [];
-    let x = this.#dropout.forward(this.transformer.wte.forward(transpose(ids_BT)));
-    for (const block of this.transformer.h) {
-      const result = block.forward(x, (attention, normed) => attend(attention, normed, rotary));
-      keyValues.push(result.keyValue);
-      x = result.x;
-    }
-    return { x_TBD: this.transformer.ln_f.forward(x), keyValues };
+  protected override blocks(): Iterable<Block> {
+    return this.transformer.h;
   }
 
-  /** Logits [B, V] of the single position in x [1, B, D]. */
-  #rowLogits(x_1BD: Tensor): Tensor {
-    const [, B, D] = x_1BD.shape as [number, number, number];
-    return matmul(reshape(x_1BD, [B, D]), this.lm_head.weight, { transB: true });
+  protected override normalizeOutput(x_TBD: Tensor): Tensor {
+    return this.transformer.ln_f.forward(x_TBD);
   }
 
-  #loss(x_TBD: Tensor, labels: Tensor): SummedLoss {
-    const [T, B, D] = x_TBD.shape as [number, number, number];
-    const [rows, columns] = labels.shape;
-    if (labels.dtype !== "int32" || labels.rank !== 2 || rows !== B || (columns !== T && columns !== T - 1))
-      throw new ModelError(
-        `labels must be int32 [${B}, ${T}] or [${B}, ${T - 1}] for input_ids [${B}, ${T}], got ${labels.dtype} [${labels.shape.join(", ")}]`,
-        { code: "model.labels", details: { shape: labels.shape, dtype: labels.dtype } },
-      );
-    const used = columns === T ? x_TBD : slice(x_TBD, 0, 0, T - 1);
-    const tokens = columns! * B;
-    return linearCrossEntropy(
-      reshape(used, [tokens, D]),
-      this.lm_head.weight,
-      reshape(transpose(labels), [tokens]),
-    );
+  protected override headWeight(): Parameter {
+    return this.lm_head.weight;
   }
-
-  #checkIds(ids: Tensor): Tensor {
-    const T = ids.shape[1] ?? 0;
-    if (ids.dtype !== "int32" || ids.rank !== 2 || T < 1)
-      throw new ModelError(`input_ids must be int32 [B, T], got ${ids.dtype} [${ids.shape.join(", ")}]`, {
-        code: "model.input_ids",
-        details: { shape: ids.shape, dtype: ids.dtype },
-      });
-    if (T > this.blockSize)
-      throw new ModelError(
-        `input_ids has ${T} positions, but the model was built for ${this.blockSize}: shorten the input or raise blockSize (max_seq_len)`,
-        { code: "model.too_long", details: { positions: T, blockSize: this.blockSize } },
-      );
-    return ids;
-  }
-}
-
-function checkMask(mask: Tensor, ids_BT: Tensor): Tensor {
-  if (mask.rank !== 2 || mask.shape[0] !== ids_BT.shape[0] || mask.shape[1] !== ids_BT.shape[1])
-    throw new ModelError(
-      `attention_mask must have the shape of input_ids, [${ids_BT.shape.join(", ")}], got [${mask.shape.join(", ")}]`,
-      { code: "model.attention_mask", details: { shape: mask.shape } },
-    );
-  return cast(mask, "bool");
 }

@@ -4,6 +4,8 @@
 import { ConfigError } from "../../util/errors.js";
 import type { TrainableModel } from "../contract.js";
 import { nearMiss } from "../near-miss.js";
+import { Gpt2 } from "./gpt2.js";
+import { Llama } from "./llama.js";
 import { defaultModelOptions, type ModelOptions } from "./options.js";
 import { ReferenceTransformer } from "./reference-transformer.js";
 
@@ -14,6 +16,8 @@ const buildReference: ModelFactory = (options) => new ReferenceTransformer(optio
 const factories = new Map<string, ModelFactory>([
   ["reference_transformer", buildReference],
   ["gpt", buildReference],
+  ["llama", (options) => new Llama(options)],
+  ["gpt2", (options) => new Gpt2(options)],
 ]);
 
 /**

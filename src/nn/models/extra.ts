@@ -1,0 +1,71 @@
+// `model.extra`: settings that one model has and others do not, under snake_case names as in a config file. Each
+// model states its own as rules; reading them refuses whatever no rule knows.
+
+import { ModelError } from "../../util/errors.js";
+import { suggestion } from "../near-miss.js";
+
+export interface ExtraRule<V> {
+  readonly fallback: V;
+  /** Completes the sentence "must be …". */
+  readonly expected: string;
+  accepts(value: unknown): boolean;
+}
+
+export const flagRule = (fallback: boolean): ExtraRule<boolean> => ({
+  fallback,
+  expected: "true or false",
+  accepts: (value) => typeof value === "boolean",
+});
+
+export const positiveRule = (fallback: number): ExtraRule<number> => ({
+  fallback,
+  expected: "a number greater than 0",
+  accepts: isPositive,
+});
+
+export const sizeOrNullRule = (): ExtraRule<number | null> => ({
+  fallback: null,
+  expected: "a positive integer, or null",
+  accepts: (value) => value === null || (Number.isSafeInteger(value) && isPositive(value)),
+});
+
+export function choiceRule<const C extends string>(choices: readonly C[], fallback: C): ExtraRule<C> {
+  return {
+    fallback,
+    expected: choices.map((choice) => JSON.stringify(choice)).join(" or "),
+    accepts: (value) => (choices as readonly unknown[]).includes(value),
+  };
+}
+
+/**
+ * The value of each rule's key, or its fallback.
+ * @throws ModelError `model.unknown_extra` for a key without a rule, `model.extra` for a value that does not fit
+ */
+export function readExtra<T extends object>(
+  model: string,
+  extra: Readonly<Record<string, unknown>>,
+  rules: { readonly [K in keyof T]: ExtraRule<T[K]> },
+): T {
+  const known = Object.keys(rules);
+  for (const key of Object.keys(extra))
+    if (!known.includes(key))
+      throw new ModelError(
+        `the model "${model}" has no setting extra.${key}${suggestion(key, known)}; ` +
+          (known.length > 0 ? `it has ${known.join(", ")}` : "it has none of its own"),
+        { code: "model.unknown_extra", details: { model, key, known } },
+      );
+  const entries = Object.entries<ExtraRule<unknown>>(rules).map(([key, rule]) => {
+    const value = extra[key];
+    if (value === undefined) return [key, rule.fallback];
+    if (rule.accepts(value)) return [key, value];
+    throw new ModelError(
+      `extra.${key} of the model "${model}" must be ${rule.expected}, got ${JSON.stringify(value)}`,
+      { code: "model.extra", details: { model, key, value } },
+    );
+  });
+  return Object.fromEntries(entries) as T;
+}
+
+export function isPositive(value: unknown): boolean {
+  return typeof value === "number" && Number.isFinite(value) && value > 0;
+}
