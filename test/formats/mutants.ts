@@ -18,11 +18,11 @@ export interface Mutant {
   flip?: { position: number; mask: number };
 }
 
-type Random = () => number;
+export type Random = () => number;
 type Mutator = (seed: Uint8Array, random: Random) => Mutant;
 
-const below = (random: Random, limit: number) => Math.floor(random() * limit);
-const pick = <T>(random: Random, items: readonly T[]) => items[below(random, items.length)]!;
+export const below = (random: Random, limit: number) => Math.floor(random() * limit);
+export const pick = <T>(random: Random, items: readonly T[]) => items[below(random, items.length)]!;
 
 function headerLength(file: Uint8Array): number {
   return Number(new DataView(file.buffer, file.byteOffset).getBigUint64(0, true));
@@ -34,15 +34,21 @@ function withLengthField(file: Uint8Array, length: bigint): Uint8Array {
   return copy;
 }
 
-function splice(file: Uint8Array, start: number, removed: number, inserted: Uint8Array): Uint8Array {
+export function splice(file: Uint8Array, start: number, removed: number, inserted: Uint8Array): Uint8Array {
   return new Uint8Array(Buffer.concat([file.subarray(0, start), inserted, file.subarray(start + removed)]));
 }
 
-function randomBytes(random: Random, length: number): Uint8Array {
+export function randomBytes(random: Random, length: number): Uint8Array {
   return Uint8Array.from({ length }, () => below(random, 256));
 }
 
-function flipBits(file: Uint8Array, random: Random, from: number, to: number, count: number): Uint8Array {
+export function flipBits(
+  file: Uint8Array,
+  random: Random,
+  from: number,
+  to: number,
+  count: number,
+): Uint8Array {
   const copy = file.slice();
   for (let i = 0; i < count && to > from; i++) {
     const position = from + below(random, to - from);

@@ -43,12 +43,16 @@ test("the public surface", () => {
     "SafetensorsError",
     "blobSource",
     "bytesSource",
+    "cpuStateDict",
+    "cpuTensor",
     "encodeSafetensors",
     "openSafetensors",
     "openShardedSafetensors",
     "parseSafetensors",
     "parseShardIndex",
+    "readPieces",
     "safetensorsSizeBytes",
+    "tensorStreams",
     "tensorView",
     "toFloat32",
     "urlSource",
@@ -278,7 +282,9 @@ describe("by address", () => {
     await expect(urlSource(address())).rejects.toMatchObject({
       code: "safetensors.source",
       file: address(),
-      message: `${address()}: the server answered ${status} to a range request, 206 is needed`,
+      message: expect.stringContaining(
+        `${address()}: the server answered ${status} to a range request, 206 is needed`,
+      ),
     });
   });
 

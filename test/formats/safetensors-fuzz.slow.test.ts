@@ -18,7 +18,7 @@ import {
 } from "../../src/formats/safetensors/index.js";
 import { MUTATORS, type Mutant, type MutatorName, makeRandom } from "./mutants.js";
 
-const MUTANTS = Math.ceil(10_000 * Number(process.env.SPEEDTRONIC_SLOW_FRACTION ?? "1"));
+const MUTANTS = Math.ceil(100_000 * Number(process.env.SPEEDTRONIC_SLOW_FRACTION ?? "1"));
 const MAX_MS = 50;
 const MAX_BYTES = 50 * 2 ** 20;
 /** After this a mutant counts as a hang; the watchdog of `vm` ends even a loop without end. */

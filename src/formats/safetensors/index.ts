@@ -1,8 +1,10 @@
 // Public surface of the safetensors format that runs anywhere. Node programs take index.node.ts, which adds files.
 
+export { cpuStateDict, cpuTensor, type StateValue } from "./container.js";
 export { DTYPE_BITS, SAFETENSORS_DTYPES, type SafetensorsDtype } from "./dtypes.js";
 export { SafetensorsError, type SafetensorsErrorFields, type SafetensorsProblem } from "./errors.js";
 export type { TensorEntry } from "./header.js";
+export { type PieceOptions, readPieces, type TensorPiece, tensorStreams } from "./pieces.js";
 export {
   openSafetensors,
   parseSafetensors,

@@ -27,6 +27,8 @@ export interface TensorReader {
   read(name: string): Promise<SafetensorsTensor>;
   readRange(name: string, begin: number, end: number): Promise<Uint8Array>;
   readInto(name: string, target: ArrayBufferView): Promise<void>;
+  /** Bytes from `begin` on into memory of the caller; readers that can do this without a copy have it. */
+  readRangeInto?(name: string, begin: number, target: Uint8Array): Promise<void>;
   chunks(name: string, chunkBytes?: number): AsyncGenerator<Uint8Array, void, undefined>;
   close(): Promise<void>;
 }
@@ -109,13 +111,17 @@ export class SafetensorsReader extends SafetensorsTable implements TensorReader 
       const message = `has ${entry.sizeBytes} bytes, the buffer to read into has ${target.byteLength}`;
       throw new SafetensorsError("size_mismatch", message, { file: this.file, tensor: name });
     }
-    const bytes = new Uint8Array(target.buffer, target.byteOffset, target.byteLength);
-    const offset = this.#offsetOf(entry, 0, entry.sizeBytes);
+    await this.readRangeInto(name, 0, new Uint8Array(target.buffer, target.byteOffset, target.byteLength));
+  }
+
+  /** Fills `target` with the tensor's bytes from `begin` on. */
+  async readRangeInto(name: string, begin: number, target: Uint8Array): Promise<void> {
+    const offset = this.#offsetOf(this.entry(name), begin, begin + target.byteLength);
     await this.#located(name, async () => {
-      if (this.#source.readInto !== undefined) return this.#source.readInto(offset, bytes);
-      for (let begin = 0; begin < bytes.byteLength; begin += CHUNK_BYTES) {
-        const length = Math.min(CHUNK_BYTES, bytes.byteLength - begin);
-        bytes.set(await readExactly(this.#source, offset + begin, length), begin);
+      if (this.#source.readInto !== undefined) return this.#source.readInto(offset, target);
+      for (let done = 0; done < target.byteLength; done += CHUNK_BYTES) {
+        const length = Math.min(CHUNK_BYTES, target.byteLength - done);
+        target.set(await readExactly(this.#source, offset + done, length), done);
       }
     });
   }

@@ -86,6 +86,10 @@ export class ShardedSafetensorsReader implements TensorReader {
     return this.#shardOf(name).readInto(name, target);
   }
 
+  async readRangeInto(name: string, begin: number, target: Uint8Array): Promise<void> {
+    await this.#shardOf(name).readRangeInto(name, begin, target);
+  }
+
   async *chunks(name: string, chunkBytes?: number): AsyncGenerator<Uint8Array, void, undefined> {
     yield* this.#shardOf(name).chunks(name, chunkBytes);
   }

@@ -67,8 +67,7 @@ export async function urlSource(url: string, options: UrlSourceOptions = {}): Pr
     await response.body?.cancel();
     // An empty file has no satisfiable range.
     if (response.status === 416 && total === "0") return { bytes: new Uint8Array(0), total: 0 };
-    const message = `the server answered ${response.status} to a range request, 206 is needed`;
-    throw new SafetensorsError("source", message, { file: name });
+    throw new SafetensorsError("source", refusalMessage(response.status), { file: name });
   };
   // The answer to the first request tells the size; its bytes usually cover a small header.
   const head = await request(0, FIRST_READ_BYTES);
@@ -86,6 +85,14 @@ export async function urlSource(url: string, options: UrlSourceOptions = {}): Pr
       return bytes;
     },
   };
+}
+
+function refusalMessage(status: number): string {
+  const answer = `the server answered ${status} to a range request, 206 is needed`;
+  if (status === 200) return `${answer}: it sends whole files only, so download the file first`;
+  if (status === 404) return `${answer}: there is no such file; check the address`;
+  if (status === 401 || status === 403) return `${answer}: it asks for permission`;
+  return answer;
 }
 
 /** What is read at once to get a small header in one request. */

@@ -24,6 +24,8 @@ export interface TensorStream extends Omit<TensorInput, "data"> {
 
 /** Where the bytes of a file go, in order. */
 export interface ByteSink {
+  /** Told the size of the whole file before the first byte, where the sink can make use of it. */
+  reserve?(sizeBytes: number): Promise<void>;
   write(chunk: Uint8Array): Promise<void>;
 }
 
@@ -65,6 +67,7 @@ export async function writeSafetensors(
   metadata: MetadataInput = {},
 ): Promise<number> {
   const plan = planFile(tensors, metadata);
+  await sink.reserve?.(plan.fileSizeBytes);
   await sink.write(plan.head);
   for (const { tensor, sizeBytes } of plan.tensors) {
     if (typeof tensor.data === "function") await writeChunks(sink, tensor.name, tensor.data, sizeBytes);
