@@ -21,9 +21,11 @@ export interface TrainerState {
   readonly rng: JsonObject;
   readonly schedule: JsonObject;
   readonly bestValidation: { readonly step: number; readonly loss: number } | null;
+  /** Validation at this very step; null or absent where none was due. What "best" is judged by. */
+  readonly validation?: { readonly loss: number; readonly tokens: number } | null;
   /** Running counts such as skipped steps. */
   readonly counters: Readonly<Record<string, number>>;
-  /** The sync coordinator's own state; null without one. */
+  /** The sync coordinator's own state; null without one. Stands in a file of its own. */
   readonly coordinator: JsonValue;
   /** Whatever else the trainer wants back. */
   readonly extra?: JsonObject;
@@ -34,6 +36,8 @@ export interface Fingerprint {
   readonly model: Readonly<Record<string, unknown>>;
   readonly data: Readonly<Record<string, unknown>>;
   readonly optimizer: Readonly<Record<string, unknown>>;
+  /** Who this node is to others: role, name, repository. Absent in checkpoints of the first format. */
+  readonly distributed?: Readonly<Record<string, unknown>>;
 }
 
 /** Where a checkpoint was made. Never refused, but different hardware may give different bits. */
@@ -57,6 +61,10 @@ export interface CheckpointContent {
   readonly model: ReadonlyMap<string, TensorData>;
   /** Optimizer tensors, for instance `<parameter>.exp_avg`. */
   readonly optimizer: ReadonlyMap<string, TensorData>;
+  /** State of modules outside tensors (`Module.getExtraState`), by module name. Default: none. */
+  readonly modules?: JsonObject;
+  /** Tensors of the sync coordinator. Default: none. */
+  readonly coordinator?: ReadonlyMap<string, TensorData>;
   readonly trainer: TrainerState;
   /** The run's configuration as plain data, without secrets. */
   readonly config: Readonly<Record<string, unknown>>;

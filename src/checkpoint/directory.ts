@@ -6,8 +6,8 @@ import { basename, join, resolve } from "node:path";
 
 import { CheckpointError } from "../util/errors.js";
 import { errorMessage, systemCode } from "./failure.js";
+import { isCheckpointFolderName, MANIFEST_FILE, POINTER_FILE } from "./file-names.js";
 import { type CheckpointInfo, readInfo } from "./folder-reader.js";
-import { isCheckpointFolderName, MANIFEST_FILE, POINTER_FILE } from "./names.js";
 import { readPointer } from "./pointer.js";
 
 /** Something that looks like a checkpoint and was passed over. */

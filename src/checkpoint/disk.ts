@@ -40,6 +40,11 @@ const SLICE_BYTES = 4 << 20;
 const withoutLinks = new Set(["EPERM", "ENOTSUP", "EOPNOTSUPP", "ENOSYS"]);
 const withoutFolderSync = new Set(["EINVAL", "ENOTSUP", "EOPNOTSUPP", "ENOSYS"]);
 
+/** Takes bytes in order. A piece may be reused once its promise has settled. */
+interface ByteSink {
+  write(chunk: Uint8Array): Promise<void>;
+}
+
 export class Disk {
   readonly #before: (operation: FileOperation) => void;
 
@@ -59,7 +64,7 @@ export class Disk {
   }
 
   /** Writes a new file (an existing one is an error), syncs it and returns its size and hash. */
-  async writeFile(path: string, produce: (sink: HashingSink) => Promise<void>): Promise<FileDigest> {
+  async writeFile(path: string, produce: (sink: ByteSink) => Promise<void>): Promise<FileDigest> {
     this.#before({ kind: "open", path });
     const handle = await open(path, "wx");
     try {

@@ -1,25 +1,29 @@
-// Reads one checkpoint folder: manifest, then sizes and hashes of every file that is needed, then the content.
+// Reads one checkpoint folder: manifest, then (verify.ts) sizes and hashes of what is needed, then the content.
 // Nothing is handed out before all of it is verified. Writes and deletes nothing.
 
-import { readFile, stat } from "node:fs/promises";
+import { readFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 
 import { CheckpointError, SpeedtronicError } from "../util/errors.js";
-import type { CheckpointContent, TrainerState } from "./content.js";
-import { digestFile, type FileDigest } from "./disk.js";
-import { corrupt, errorMessage, systemCode } from "./failure.js";
-import { decodeJson } from "./json-values.js";
-import { type Manifest, parseManifest } from "./manifest.js";
+import type { CheckpointContent, JsonObject, JsonValue, TrainerState } from "./content.js";
+import { corrupt, systemCode } from "./failure.js";
 import {
   CONFIG_FILE,
-  CONTENT_FILES,
+  COORDINATOR_FILE,
+  COORDINATOR_TENSORS_FILE,
   type ContentFile,
   MANIFEST_FILE,
   MODEL_FILE,
+  MODULES_FILE,
   OPTIMIZER_FILE,
   TRAINER_FILE,
-} from "./names.js";
-import { readTensors } from "./tensor-file.js";
+} from "./file-names.js";
+import { decodeJson } from "./json-values.js";
+import { type Manifest, parseManifest } from "./manifest.js";
+import { openTensors, readAll, type StoredTensors } from "./stored-tensors.js";
+import { unreadable, verifyFiles } from "./verify.js";
+
+export { verifyFiles };
 
 /** A checkpoint on disk as its manifest describes it. The other files have not been looked at. */
 export interface CheckpointInfo {
@@ -32,11 +36,30 @@ export interface CheckpointInfo {
   readonly createdAt: string;
   /** All files together, without the manifest. */
   readonly sizeBytes: number;
+  /** Validation loss at this step; null where none was measured. */
+  readonly validationLoss: number | null;
   readonly manifest: Manifest;
 }
 
 /** A model and what is needed to build it. */
-export type ModelContent = Pick<CheckpointContent, "model" | "config" | "fingerprint" | "environment">;
+export type ModelContent = Pick<
+  CheckpointContent,
+  "model" | "config" | "fingerprint" | "environment" | "modules"
+>;
+
+/** A verified model whose tensors are still on disk. To be closed. */
+export interface OpenedModel extends Omit<ModelContent, "model"> {
+  readonly model: StoredTensors;
+  close(): Promise<void>;
+}
+
+/** A verified checkpoint whose tensors are still on disk. To be closed. */
+export interface OpenedContent extends Omit<CheckpointContent, "model" | "optimizer" | "coordinator"> {
+  readonly model: StoredTensors;
+  readonly optimizer: StoredTensors;
+  readonly coordinator?: StoredTensors;
+  close(): Promise<void>;
+}
 
 export async function readInfo(path: string): Promise<CheckpointInfo> {
   const file = join(path, MANIFEST_FILE);
@@ -52,59 +75,26 @@ export async function readInfo(path: string): Promise<CheckpointInfo> {
     );
   }
   const manifest = parseManifest(text, file);
-  const { runId, step, sequence, createdAt, files } = manifest;
+  const { runId, step, sequence, createdAt, files, validationLoss } = manifest;
   const sizeBytes = Object.values(files).reduce((total, digest) => total + digest.sizeBytes, 0);
-  return { path, name: basename(path), runId, step, sequence, createdAt, sizeBytes, manifest };
+  return {
+    path,
+    name: basename(path),
+    runId,
+    step,
+    sequence,
+    createdAt,
+    sizeBytes,
+    validationLoss,
+    manifest,
+  };
 }
 
-/** Compares size and SHA-256 of `files` with the manifest. Throws CheckpointError for the first that differs. */
-export async function verifyFiles(
-  info: CheckpointInfo,
-  files: readonly ContentFile[] = CONTENT_FILES,
-): Promise<void> {
-  for (const file of files) {
-    const expected = info.manifest.files[file];
-    if (expected === undefined) throw lacksFile(info, file);
-    await verifyFile(join(info.path, file), expected);
-  }
-}
-
-async function verifyFile(path: string, expected: FileDigest): Promise<void> {
-  const needBytes = expected.sizeBytes;
-  const haveBytes = await stat(path).then(
-    (found) => found.size,
-    (error: unknown) => {
-      throw systemCode(error) === "ENOENT"
-        ? corrupt(
-            `${path}: the file is missing (its manifest lists it with ${needBytes} bytes)`,
-            { path },
-            error,
-          )
-        : unreadable(path, error);
-    },
-  );
-  if (haveBytes !== needBytes) {
-    throw corrupt(
-      haveBytes < needBytes
-        ? `${path}: file is truncated: have ${haveBytes} of ${needBytes} bytes`
-        : `${path}: file is too long: have ${haveBytes} bytes, its manifest says ${needBytes}`,
-      { path, expected: needBytes, found: haveBytes },
-    );
-  }
-  const found = await digestFile(path).catch((error: unknown) => {
-    throw unreadable(path, error);
-  });
-  if (found.sha256 !== expected.sha256) {
-    throw corrupt(
-      `${path}: the content was changed or damaged after it was written: SHA-256 is ${found.sha256}, its manifest ` +
-        `says ${expected.sha256}`,
-      { path, expected: expected.sha256, found: found.sha256 },
-    );
-  }
-}
-
-/** Verifies everything, then reads it. Refuses a folder that holds weights alone. */
-export async function readContent(info: CheckpointInfo): Promise<CheckpointContent> {
+/**
+ * Verifies every byte and opens the tensors without reading their values; all else is read. Refuses a folder that
+ * holds weights alone.
+ */
+export async function openContent(info: CheckpointInfo): Promise<OpenedContent> {
   if (info.manifest.kind !== "training") {
     throw new CheckpointError(
       `${info.path}: the folder holds model weights alone, without optimizer and trainer state, so a run cannot be ` +
@@ -113,24 +103,73 @@ export async function readContent(info: CheckpointInfo): Promise<CheckpointConte
     );
   }
   await verifyFiles(info);
-  return {
-    ...(await readParts(info)),
-    optimizer: await translated(join(info.path, OPTIMIZER_FILE), (path) => readTensors(path, {})),
-    trainer: await readTrainer(info),
+  const opened: StoredTensors[] = [];
+  const close = async () => {
+    for (const tensors of opened.splice(0)) await tensors.close();
   };
+  const open = async (file: ContentFile, aliases: Readonly<Record<string, string>> = {}) => {
+    const tensors = await translated(join(info.path, file), (path) => openTensors(path, aliases));
+    opened.push(tensors);
+    return tensors;
+  };
+  try {
+    const hasCoordinator = info.manifest.files[COORDINATOR_TENSORS_FILE] !== undefined;
+    return {
+      ...(await readDescription(info)),
+      trainer: await readTrainer(info),
+      model: await open(MODEL_FILE, info.manifest.aliases),
+      optimizer: await open(OPTIMIZER_FILE),
+      ...(hasCoordinator ? { coordinator: await open(COORDINATOR_TENSORS_FILE) } : {}),
+      close,
+    };
+  } catch (error) {
+    await close();
+    throw error;
+  }
 }
 
-/** Verifies and reads model and configuration only. */
+/** Verifies everything, then reads it into memory. Refuses a folder that holds weights alone. */
+export async function readContent(info: CheckpointInfo): Promise<CheckpointContent> {
+  const { close, model, optimizer, coordinator, ...rest } = await openContent(info);
+  const readFile = (file: ContentFile, tensors: StoredTensors) =>
+    translated(join(info.path, file), () => readAll(tensors));
+  try {
+    return {
+      ...rest,
+      model: await readFile(MODEL_FILE, model),
+      optimizer: await readFile(OPTIMIZER_FILE, optimizer),
+      ...(coordinator ? { coordinator: await readFile(COORDINATOR_TENSORS_FILE, coordinator) } : {}),
+    };
+  } finally {
+    await close();
+  }
+}
+
+/** Verifies the model and what describes it, and opens its tensors. */
+export async function openModelContent(info: CheckpointInfo): Promise<OpenedModel> {
+  await verifyFiles(info, [MODEL_FILE, CONFIG_FILE, MODULES_FILE]);
+  const description = await readDescription(info);
+  const path = join(info.path, MODEL_FILE);
+  const model = await translated(path, () => openTensors(path, info.manifest.aliases));
+  return { ...description, model, close: () => model.close() };
+}
+
+/** Verifies and reads the model and what describes it. */
 export async function readModel(info: CheckpointInfo): Promise<ModelContent> {
-  await verifyFiles(info, [MODEL_FILE, CONFIG_FILE]);
-  return readParts(info);
+  const { close, model, ...description } = await openModelContent(info);
+  try {
+    return { ...description, model: await translated(join(info.path, MODEL_FILE), () => readAll(model)) };
+  } finally {
+    await close();
+  }
 }
 
-async function readParts({ path, manifest }: CheckpointInfo): Promise<ModelContent> {
-  const { aliases, fingerprint, environment } = manifest;
+async function readDescription({ path, manifest }: CheckpointInfo): Promise<Omit<ModelContent, "model">> {
+  const { fingerprint, environment, files } = manifest;
+  const hasModules = files[MODULES_FILE] !== undefined;
   return {
-    model: await translated(join(path, MODEL_FILE), (file) => readTensors(file, aliases)),
     config: (await readJson(join(path, CONFIG_FILE))) as Record<string, unknown>,
+    ...(hasModules ? { modules: (await readJson(join(path, MODULES_FILE))) as JsonObject } : {}),
     fingerprint,
     environment,
   };
@@ -146,7 +185,11 @@ async function readTrainer(info: CheckpointInfo): Promise<TrainerState> {
       found: trainer.step,
     });
   }
-  return trainer;
+  // The first format kept the coordinator's state in this file.
+  if (info.manifest.formatVersion < 2) return trainer;
+  const hasState = info.manifest.files[COORDINATOR_FILE] !== undefined;
+  const coordinator = hasState ? ((await readJson(join(info.path, COORDINATOR_FILE))) as JsonValue) : null;
+  return { ...trainer, coordinator };
 }
 
 async function readJson(path: string): Promise<unknown> {
@@ -164,18 +207,4 @@ async function translated<T>(path: string, read: (path: string) => Promise<T>): 
       throw corrupt(`${path}: not valid JSON (${error.message})`, { path }, error);
     throw systemCode(error) === undefined ? error : unreadable(path, error);
   }
-}
-
-function lacksFile(info: CheckpointInfo, file: string): CheckpointError {
-  return corrupt(`${info.path}: the manifest lists no ${file}, which is needed here`, {
-    path: info.path,
-    missing: file,
-  });
-}
-
-function unreadable(path: string, error: unknown): CheckpointError {
-  return new CheckpointError(
-    `${path}: cannot be read (${errorMessage(error)}); check that it exists, and its permissions`,
-    { code: "checkpoint.unreadable", details: { path, systemCode: systemCode(error) ?? null }, cause: error },
-  );
 }

@@ -7,11 +7,14 @@ import { CheckpointError } from "../util/errors.js";
 import type { Environment, Fingerprint } from "./content.js";
 import type { FileDigest } from "./disk.js";
 import { corrupt, errorMessage } from "./failure.js";
+import { CONTENT_FILES, type ContentFile } from "./file-names.js";
 import { decodeJson, encodeJson } from "./json-values.js";
-import { CONTENT_FILES, type ContentFile } from "./names.js";
 
-/** Raised when older releases could no longer read the folder correctly. All smaller numbers stay readable. */
-export const FORMAT_VERSION = 1;
+/**
+ * Raised when older releases could no longer read the folder correctly. All smaller numbers stay readable.
+ * 1: coordinator state inside trainer.json. 2: in a file of its own; modules.json, validationLoss.
+ */
+export const FORMAT_VERSION = 2;
 
 /** The checkpoint that this one continues. */
 export interface ParentReference {
@@ -36,6 +39,8 @@ export interface Manifest {
   readonly aliases: Readonly<Record<string, string>>;
   readonly fingerprint: Fingerprint;
   readonly environment: Environment;
+  /** Validation loss at this very step; null where none was measured. */
+  readonly validationLoss: number | null;
 }
 
 export function encodeManifest(manifest: Manifest): string {
@@ -55,19 +60,20 @@ export function parseManifest(text: string, path: string): Manifest {
       { path, expected: checksum, found: checksumOf(rest) },
     );
   }
+  const upgraded: Record<string, unknown> = { validationLoss: null, ...rest };
   for (const [field, isValid] of Object.entries(fieldRules)) {
-    if (!isValid(rest[field])) {
+    if (!isValid(upgraded[field])) {
       throw corrupt(
         `${path}: field "${field}" of the manifest is missing or not valid; use another checkpoint`,
         {
           path,
           field,
-          found: rest[field],
+          found: upgraded[field],
         },
       );
     }
   }
-  return rest as unknown as Manifest;
+  return upgraded as unknown as Manifest;
 }
 
 function parseObject(text: string, path: string): Record<string, unknown> {
@@ -113,6 +119,7 @@ const fieldRules: Readonly<Record<keyof Manifest, (value: unknown) => boolean>> 
   fingerprint: (value) =>
     isRecord(value) && ["model", "data", "optimizer"].every((part) => isRecord(value[part])),
   environment: isRecord,
+  validationLoss: (value) => value === null || typeof value === "number",
 };
 
 function isFileEntry([name, digest]: [string, unknown]): boolean {

@@ -6,8 +6,8 @@ import { join } from "node:path";
 
 import type { Disk } from "./disk.js";
 import { errorMessage, systemCode } from "./failure.js";
+import { isCheckpointFolderName, POINTER_FILE } from "./file-names.js";
 import { encodeJson } from "./json-values.js";
-import { isCheckpointFolderName, POINTER_FILE } from "./names.js";
 
 interface Pointer {
   readonly step: number;

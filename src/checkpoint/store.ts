@@ -9,22 +9,21 @@ import type { CheckpointContent } from "./content.js";
 import { readNewestGood, scanDirectory } from "./directory.js";
 import { Disk, type FileOperation, freeBytes } from "./disk.js";
 import { corrupt, directoryFailure, errorMessage, saveFailure } from "./failure.js";
-import { type CheckpointInfo, readContent, readInfo, verifyFiles } from "./folder-reader.js";
+import { checkpointFolderName } from "./file-names.js";
+import { type CheckpointInfo, openContent, readContent, readInfo } from "./folder-reader.js";
 import { type PreparedFolder, prepareFolder, writeFolder } from "./folder-writer.js";
-import { type LoadedCheckpoint, loadCheckpoint } from "./load.js";
+import { type Loaded, type LoadedCheckpoint, loadCheckpoint, type OpenedCheckpoint } from "./load.js";
 import { acquireLock, type Lock } from "./lock.js";
 import type { ParentReference } from "./manifest.js";
-import { checkpointFolderName } from "./names.js";
 import { writePointer } from "./pointer.js";
-import { selectForRemoval } from "./retention.js";
+import { checkRetention, type RetentionPolicy, selectForRemoval } from "./retention.js";
 import { Temporaries } from "./temporaries.js";
 import type { TiedTensors } from "./tensor-file.js";
+import { verifyFiles } from "./verify.js";
 
-export interface CheckpointStoreOptions {
+export interface CheckpointStoreOptions extends RetentionPolicy {
   /** Folder of the checkpoints; created when first needed. */
   readonly directory: string;
-  /** How many checkpoints of this run stay (at least 1); null keeps all. */
-  readonly keepLast: number | null;
   readonly runId: string;
   /** `each` writes tied tensors under all their names, for readers elsewhere that expect them. Default `once`. */
   readonly tiedTensors?: TiedTensors;
@@ -57,17 +56,8 @@ export class CheckpointStore {
   #saving: Promise<unknown> = Promise.resolve();
 
   constructor(options: CheckpointStoreOptions) {
-    const { keepLast, runId } = options;
-    if (keepLast !== null && !(Number.isSafeInteger(keepLast) && keepLast >= 1)) {
-      throw new ConfigError(
-        `checkpoint.keep_last is ${keepLast}; it must be a whole number from 1 on, or null`,
-        {
-          code: "config.invalid_value",
-          details: { key: "checkpoint.keep_last", value: keepLast },
-        },
-      );
-    }
-    if (runId === "")
+    checkRetention(options);
+    if (options.runId === "")
       throw new ConfigError("the run id of a checkpoint store is empty", { code: "config.run_id" });
     this.directory = resolve(options.directory);
     this.#options = options;
@@ -76,7 +66,7 @@ export class CheckpointStore {
       this.#warn(`could not remove ${path}: ${reason}`, { path, reason }),
     );
     this.#clock = options.clock ?? (() => new Date());
-    this.#runId = runId;
+    this.#runId = options.runId;
   }
 
   /** The run that new checkpoints belong to. */
@@ -118,12 +108,12 @@ export class CheckpointStore {
    * @throws CheckpointError `checkpoint.none_intact`, or `checkpoint.newer_format` if a later release wrote there.
    */
   async loadNewestGood(): Promise<LoadedCheckpoint | undefined> {
-    const found = await readNewestGood(this.directory, readContent);
-    for (const { path, reason } of found?.skipped ?? []) {
-      this.#damaged.add(path.slice(this.directory.length + 1));
-      this.#warn(`passed over ${path}: ${reason}`, { path, reason });
-    }
-    return found && { content: found.value, info: found.info, skipped: found.skipped };
+    return this.#newestGood(readContent);
+  }
+
+  /** Like {@link loadNewestGood}, with the tensors left on disk, to be read one by one. To be closed. */
+  async openNewestGood(): Promise<OpenedCheckpoint | undefined> {
+    return this.#newestGood(openContent);
   }
 
   /** A checkpoint's folder (no fallback if it is damaged), or a folder of checkpoints or of a run (newest good). */
@@ -153,6 +143,15 @@ export class CheckpointStore {
    */
   async sweep(): Promise<string[]> {
     return this.#temporaries.sweep(this.#lock !== undefined && (await this.#lock.isHeld()));
+  }
+
+  async #newestGood<T>(read: (info: CheckpointInfo) => Promise<T>): Promise<Loaded<T> | undefined> {
+    const found = await readNewestGood(this.directory, read);
+    for (const { path, reason } of found?.skipped ?? []) {
+      this.#damaged.add(path.slice(this.directory.length + 1));
+      this.#warn(`passed over ${path}: ${reason}`, { path, reason });
+    }
+    return found && { content: found.value, info: found.info, skipped: found.skipped };
   }
 
   async #save(content: CheckpointContent): Promise<SavedCheckpoint> {
@@ -223,8 +222,8 @@ export class CheckpointStore {
   }
 
   async #prune(infos: readonly CheckpointInfo[], pointedTo: string): Promise<void> {
-    const { keepLast } = this.#options;
-    const rule = { runId: this.#runId, keepLast, pointedTo, damaged: this.#damaged };
+    const { keepLast, keepBest = 0, keepEvery = null } = this.#options;
+    const rule = { keepLast, keepBest, keepEvery, runId: this.#runId, pointedTo, damaged: this.#damaged };
     for (const name of selectForRemoval(infos, rule))
       await this.#temporaries.remove(join(this.directory, name));
   }

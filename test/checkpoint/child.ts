@@ -28,6 +28,7 @@ try {
   const loaded = await store.loadNewestGood();
   if (loaded !== undefined) store.continueFrom(loaded.info);
   const firstStep = (loaded?.info.step ?? 0) + 1;
+  say("resumed");
   if (steps === "0") setInterval(() => undefined, 1000);
   for (let step = firstStep; step < firstStep + Number(steps); step += 1) {
     say(`saved ${(await store.save(stateAt(step, Number(size)))).step}`);

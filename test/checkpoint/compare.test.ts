@@ -60,6 +60,7 @@ it("keeps the parts of a fingerprint apart", () => {
     model: [],
     data: [],
     optimizer: [{ field: "lr", saved: 0.002, current: 0.001 }],
+    distributed: [],
   });
 });
 

@@ -174,10 +174,10 @@ describe("the pointer", () => {
 describe("formats", () => {
   it("refuses a newer format version by name instead of going back behind it", async () => {
     const { directory, store } = await savedSteps([1, 2]);
-    await editManifest(join(directory, "step-000000000002"), { formatVersion: 2 });
+    await editManifest(join(directory, "step-000000000002"), { formatVersion: 3 });
     await expect(store.loadNewestGood()).rejects.toMatchObject({
       code: "checkpoint.newer_format",
-      message: expect.stringMatching(/format version 2, but this release reads versions up to 1/),
+      message: expect.stringMatching(/format version 3, but this release reads versions up to 2/),
     });
     expect((await store.load(join(directory, "step-000000000001"))).info.step).toBe(1);
   });

@@ -4,8 +4,12 @@
 import type { CheckpointContent } from "../../src/checkpoint/index.js";
 
 export function stateAt(step: number, size = 24): CheckpointContent {
-  const values = (salt: number) =>
-    Float32Array.from({ length: size }, (_, i) => Math.fround(Math.sin(step + salt + i)));
+  // A plain loop, so that a large state costs little beside its saving.
+  const values = (salt: number) => {
+    const data = new Float32Array(size);
+    for (let i = 0; i < size; i += 1) data[i] = ((7 * step + 13 * salt + i) % 1009) / 8 - 50;
+    return data;
+  };
   const embedding = { dtype: "float32" as const, shape: [size / 4, 4], data: values(1) };
   return {
     model: new Map([
@@ -41,5 +45,21 @@ export function stateAt(step: number, size = 24): CheckpointContent {
       library: "speedtronic 0.1.0",
       platform: "linux",
     },
+  };
+}
+
+/** {@link stateAt} with everything that a checkpoint may hold besides. */
+export function richStateAt(step: number, size = 24): CheckpointContent {
+  const state = stateAt(step, size);
+  return {
+    ...state,
+    modules: { "": { calls: 3 * step }, "layers.0": ["seen", step] },
+    coordinator: new Map([["baseline.w", { dtype: "float32", shape: [2], data: Float32Array.of(step, -0) }]]),
+    trainer: {
+      ...state.trainer,
+      coordinator: { round: step, pending: null },
+      validation: { loss: 1.25, tokens: 64 },
+    },
+    fingerprint: { ...state.fingerprint, distributed: { enabled: false } },
   };
 }

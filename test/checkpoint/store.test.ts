@@ -76,7 +76,7 @@ describe("a saved checkpoint", () => {
     ]);
     const manifest = JSON.parse(await readFile(join(saved.path, "manifest.json"), "utf8"));
     expect(manifest).toMatchObject({
-      formatVersion: 1,
+      formatVersion: 2,
       kind: "training",
       runId: "run",
       step: 500,
