@@ -1,23 +1,24 @@
 // Between the trainer and the checkpoint store: takes snapshots, keeps one save in flight beside training,
 // and puts a loaded checkpoint back.
 
-import {
-  compareFingerprints,
-  describeDifference,
-  environmentNotes,
-  requireSameModel,
-} from "../checkpoint/compare.js";
-import type { CheckpointContent, Environment, Fingerprint } from "../checkpoint/content.js";
-import type { LoadedCheckpoint } from "../checkpoint/load.js";
+import type { CheckpointContent, Environment, Fingerprint, JsonObject } from "../checkpoint/content.js";
+import { type LoadedCheckpoint, type OpenedCheckpoint, openLoaded } from "../checkpoint/load.js";
 import type { CheckpointStore } from "../checkpoint/store.js";
 import type { TrainableModel } from "../nn/contract.js";
+import type { StateEntry } from "../nn/state-dict.js";
 import type { MetricLogger } from "../observe/metric-logger.js";
-import { sizeOf } from "../tensor/shape.js";
+import type { TensorData } from "../tensor/dtype.js";
+import { CheckpointError, SpeedtronicError } from "../util/errors.js";
 import type { TrainEngine } from "./engine/contract.js";
+import { planRestoration } from "./restoration.js";
 
 export interface CheckpointerOptions {
   readonly store: CheckpointStore;
   readonly everySteps: number;
+  /** Steps that are multiples of this are saved too, as milestones that the store keeps. Default null: none. */
+  readonly keepEvery?: number | null;
+  /** Fields in which a checkpoint may differ from this run and still be resumed. Default none. */
+  readonly acceptDifferences?: readonly string[];
   /** Plain configuration without secrets. */
   readonly config: Readonly<Record<string, unknown>>;
   readonly fingerprint: Fingerprint;
@@ -39,10 +40,18 @@ export async function moveToEngine(model: TrainableModel, engine: TrainEngine): 
   await engine.writeParameters(values, { move: true });
 }
 
+/** Touched at once: a fraction of a millisecond, in which nothing else can happen on the thread. */
+const touchedBytes = 1 << 20;
+
 export class Checkpointer {
   #lastSaved: number | undefined;
   #inFlight: Promise<void> = Promise.resolve();
   #lastPath: string | null = null;
+  /** Memory of the last snapshot, for the next one; in use while a save is in flight. */
+  #buffers: readonly ArrayBuffer[] = [];
+  #broken: Error | undefined;
+  /** Counts up to call off a preparation in progress. */
+  #preparation = 0;
 
   constructor(
     private readonly options: CheckpointerOptions,
@@ -52,30 +61,71 @@ export class Checkpointer {
   ) {}
 
   isDue(step: number): boolean {
-    return step % this.options.everySteps === 0 && step !== this.#lastSaved;
+    const { everySteps, keepEvery } = this.options;
+    const isDue = step % everySteps === 0 || (keepEvery != null && step % keepEvery === 0);
+    return isDue && step !== this.#lastSaved;
   }
 
   hasSaved(step: number): boolean {
     return step === this.#lastSaved;
   }
 
+  /** Throws CheckpointError if a restore broke off half-way: nothing may be trained or saved from there. */
+  requireWhole(): void {
+    if (this.#broken === undefined) return;
+    throw new CheckpointError(
+      `the state of this run is half restored, since reading the checkpoint failed: ${this.#broken.message}. Build it anew`,
+      { code: "checkpoint.half_restored", cause: this.#broken },
+    );
+  }
+
   /**
-   * Snapshots the state and saves it while training goes on; waits only for a save before it. A failed
-   * periodic save is an event, not the end of the run.
+   * Gets the memory of the first snapshot ready beside training, if a periodic save is due before `target`: the
+   * system clears new pages when they are first touched, which takes several times as long as copying into them.
+   */
+  async prepare(step: number, target: number): Promise<void> {
+    const { everySteps, keepEvery } = this.options;
+    const next = (every: number) => (Math.floor(step / every) + 1) * every;
+    if (this.#buffers.length > 0 || Math.min(next(everySteps), next(keepEvery ?? everySteps)) >= target)
+      return;
+    this.#preparation += 1;
+    const own = this.#preparation;
+    const { snapshotBytes } = await this.engine.describe();
+    const buffers: ArrayBuffer[] = [];
+    for (const sizeBytes of snapshotBytes) {
+      const bytes = new Uint8Array(sizeBytes);
+      for (let begin = 0; begin < sizeBytes; begin += touchedBytes) {
+        if (this.#preparation !== own) return;
+        bytes.fill(1, begin, begin + touchedBytes);
+        await new Promise((resolve) => setImmediate(resolve));
+      }
+      buffers.push(bytes.buffer);
+    }
+    if (this.#preparation === own) this.#buffers = buffers;
+  }
+
+  /**
+   * Snapshots the state and saves it while training goes on. Training waits for the copy, and for a save before it
+   * that is not done yet, so that there is never more than one copy. A failed periodic save is an event, not the
+   * end of the run.
    */
   async savePeriodic(trainer: CheckpointContent["trainer"]): Promise<void> {
-    const content = await this.#snapshot(trainer);
+    const startMs = performance.now();
+    const failed = (error: unknown) => this.#reportFailure(error, trainer.step, "periodic");
     await this.#inFlight;
-    this.#inFlight = this.#save(content, "periodic").catch((error: unknown) => {
-      this.#lastSaved = undefined;
-      this.logger.emit("checkpoint_failed", {
-        step: trainer.step,
-        error: error instanceof Error ? error.message : String(error),
-        reason: "periodic",
-        kept: this.#lastPath,
-      });
-    });
     this.#lastSaved = trainer.step;
+    try {
+      const content = await this.#snapshot(trainer);
+      const stallMs = performance.now() - startMs;
+      this.#inFlight = this.#save(content, "periodic", stallMs).catch((error: unknown) => {
+        this.#lastSaved = undefined;
+        failed(error);
+      });
+    } catch (error) {
+      this.#lastSaved = undefined;
+      // The engine's own end is the run's; it shows at the next update.
+      failed(error);
+    }
   }
 
   /** Saves now and waits. Throws CheckpointError when it fails; earlier checkpoints are then untouched. */
@@ -86,56 +136,90 @@ export class Checkpointer {
       await this.#save(await this.#snapshot(trainer), reason);
       this.#lastSaved = trainer.step;
     } catch (error) {
-      this.logger.emit("checkpoint_failed", {
-        step: trainer.step,
-        error: error instanceof Error ? error.message : String(error),
-        reason,
-        kept: this.#lastPath,
-      });
+      this.#reportFailure(error, trainer.step, reason);
       throw error;
+    } finally {
+      this.#buffers = [];
     }
   }
 
   /** Waits for a save in flight. */
   async settle(): Promise<void> {
+    this.#preparation += 1;
     await this.#inFlight;
   }
 
   /**
-   * Checks that `loaded` fits this run, then puts its tensors into the engine. Throws CheckpointError or
-   * ModelError before anything is changed; returns what is worth telling.
+   * Checks that `checkpoint` fits this run, then streams its tensors into the engine. Throws CheckpointError or
+   * ModelError before anything is changed; returns what is worth telling. Does not close it.
    */
-  async restore(loaded: LoadedCheckpoint): Promise<string[]> {
-    const { content, info } = loaded;
-    const { fingerprint, environment } = this.options;
-    requireSameModel(content.fingerprint.model, fingerprint.model, info.path);
-    const differences = compareFingerprints(content.fingerprint, fingerprint);
-    for (const parameter of this.model.namedParameters().values())
-      if (!parameter.hasData) parameter.data = new Float32Array(sizeOf(parameter.shape));
-    this.model.loadStateDict(content.model);
-    await this.engine.writeOptimizer(content.optimizer);
-    await moveToEngine(this.model, this.engine);
+  async restore(checkpoint: LoadedCheckpoint | OpenedCheckpoint): Promise<string[]> {
+    const opened = isOpened(checkpoint) ? checkpoint : openLoaded(checkpoint);
+    const { content, info } = opened;
+    const { fingerprint, environment, acceptDifferences = [] } = this.options;
+    const terms = { fingerprint, environment, acceptDifferences };
+    const restoration = await planRestoration(opened, this.model, this.engine, terms);
+    restoration.applyModules();
+    try {
+      await restoration.applyTensors();
+      this.#broken = undefined;
+    } catch (error) {
+      this.#broken = error instanceof Error ? error : new Error(String(error));
+      throw asCheckpointError(error, info.path);
+    }
     this.options.store.continueFrom(info);
     this.#lastSaved = content.trainer.step;
     this.#lastPath = info.path;
-    const changed = [
-      ...differences.data.map((d) => `data.${describeDifference(d)}`),
-      ...differences.optimizer.map((d) => `optimizer.${describeDifference(d)}`),
-    ];
-    return [
-      ...changed.map((text) => `${text}; the configuration's value is used from here on`),
-      ...environmentNotes(content.environment, environment),
-    ];
+    return [...restoration.notes];
   }
 
+  /** One copy, made by the engine between two updates and handed over without another. */
   async #snapshot(trainer: CheckpointContent["trainer"]): Promise<CheckpointContent> {
-    await refreshModel(this.model, this.engine);
+    this.requireWhole();
+    this.#preparation += 1;
+    const reuse = this.#buffers;
+    this.#buffers = [];
+    const { parameters, optimizer, buffers } = await this.engine.snapshot(reuse);
+    this.#buffers = buffers;
     const { config, fingerprint, environment } = this.options;
-    const optimizer = await this.engine.readOptimizer();
-    return { model: this.model.stateDict(), optimizer, trainer, config, fingerprint, environment };
+    const modules = this.model.extraState() as JsonObject;
+    return {
+      model: this.#modelState(parameters),
+      optimizer,
+      modules,
+      trainer,
+      config,
+      fingerprint,
+      environment,
+    };
   }
 
-  async #save(content: CheckpointContent, reason: string): Promise<void> {
+  /** The state dict with the engine's values. Tied names get one object; buffers, which the model may change, a copy. */
+  #modelState(parameters: ReadonlyMap<string, TensorData>): Map<string, TensorData> {
+    const values = new Map<StateEntry["owner"], TensorData>();
+    for (const [name, parameter] of this.model.namedParameters())
+      values.set(parameter, parameters.get(name)!);
+    const state = new Map<string, TensorData>();
+    for (const { name, owner } of this.model.stateEntries()) {
+      if ("value" in owner && !values.has(owner))
+        values.set(owner, { ...owner.value, data: owner.value.data.slice() });
+      state.set(name, values.get(owner)!);
+    }
+    return state;
+  }
+
+  #reportFailure(error: unknown, step: number, reason: string): void {
+    this.logger.emit("checkpoint_failed", {
+      step,
+      error: error instanceof Error ? error.message : String(error),
+      reason,
+      kept: this.#lastPath,
+    });
+  }
+
+  async #save(content: CheckpointContent, reason: string, stallMs?: number): Promise<void> {
+    // A run killed after this save resumes behind these steps: their lines must be on disk before it is.
+    await this.logger.flush();
     const saved = await this.options.store.save(content);
     this.#lastPath = saved.path;
     this.logger.emit("checkpoint", {
@@ -144,6 +228,20 @@ export class Checkpointer {
       reason,
       size_bytes: saved.sizeBytes,
       save_s: saved.elapsedMs / 1000,
+      ...(stallMs === undefined ? {} : { stall_s: stallMs / 1000 }),
     });
   }
+}
+
+function isOpened(checkpoint: LoadedCheckpoint | OpenedCheckpoint): checkpoint is OpenedCheckpoint {
+  return "close" in checkpoint.content;
+}
+
+function asCheckpointError(error: unknown, path: string): unknown {
+  if (error instanceof SpeedtronicError && error.code.startsWith("checkpoint.")) return error;
+  return new CheckpointError(
+    `${path}: the checkpoint could not be read to its end (${error instanceof Error ? error.message : String(error)}); ` +
+      "the run is unusable, start the program again",
+    { code: "checkpoint.unreadable", details: { path }, cause: error },
+  );
 }

@@ -1,20 +1,26 @@
 // Public surface of training: `speedtronic/train`. Node only.
 
+export { buildSchedule, type Schedule, type ScheduleOptions } from "../schedule/index.js";
+export { createOnnxBackend, type OnnxBackendOptions } from "../tensor/backends/onnx/backend.node.js";
 export type { CoordinatedRun, SyncCoordinator } from "./coordinator.js";
 export type {
+  ArrayPart,
+  EngineDescription,
   EngineOptions,
   EngineParameter,
+  EngineSnapshot,
   TrainEngine,
   UpdateRequest,
   UpdateResult,
 } from "./engine/contract.js";
 export { createLocalEngine } from "./engine/local-engine.node.js";
 export { WorkerEngine } from "./engine/worker-engine.node.js";
+export type { InitialWeights } from "./initial-weights.node.js";
 export { loadTrainedModel, type TrainedModel } from "./load-model.node.js";
+export type { Resume } from "./open-checkpoints.node.js";
 export type { StopReason, TrainResult } from "./result.js";
 export {
   buildRuntime,
-  type Resume,
   type Runtime,
   type RuntimeOptions,
   trainFromConfig,

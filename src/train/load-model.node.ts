@@ -2,7 +2,8 @@
 // training it. Which model it was, the checkpoint's own configuration says. Opens no data, starts no engine.
 
 import type { CheckpointInfo } from "../checkpoint/folder-reader.js";
-import { loadModel } from "../checkpoint/load.js";
+import { openModel } from "../checkpoint/load.js";
+import { loadWeights } from "../checkpoint/load-weights.js";
 import { resolveConfig } from "../config/resolve.js";
 import type { ConfigInput, SpeedtronicConfig } from "../config/schema.js";
 import type { TrainableModel } from "../nn/contract.js";
@@ -27,15 +28,20 @@ export interface TrainedModel {
  * for a model that is not registered in this process, or whose tensors do not fit.
  */
 export async function loadTrainedModel(path: string): Promise<TrainedModel> {
-  const { content, info, skipped } = await loadModel(path);
-  const config = savedConfig(content.config, info);
-  const model = savedModel(config, info);
+  const { content, info, skipped } = await openModel(path);
   try {
-    model.loadStateDict(content.model);
-  } catch (error) {
-    throw error instanceof ModelError ? misfit(error, config, info) : error;
+    const config = savedConfig(content.config, info);
+    const model = savedModel(config, info);
+    try {
+      await loadWeights(model, content.model);
+      model.loadExtraState((content.modules ?? {}) as Parameters<TrainableModel["loadExtraState"]>[0]);
+    } catch (error) {
+      throw isMisfit(error) ? misfit(error, config, info) : error;
+    }
+    return { model, config, checkpoint: info, skipped };
+  } finally {
+    await content.close();
   }
-  return { model, config, checkpoint: info, skipped };
 }
 
 function savedConfig(saved: Readonly<Record<string, unknown>>, info: CheckpointInfo): SpeedtronicConfig {
@@ -56,16 +62,25 @@ function savedModel(config: SpeedtronicConfig, info: CheckpointInfo): TrainableM
     return buildConfiguredModel(config);
   } catch (error) {
     if (!(error instanceof SpeedtronicError)) throw error;
-    throw new ModelError(
-      `${info.path}: its model cannot be built: ${error.message}. A model of a program of your own can only be ` +
-        "loaded by a program that registers it",
-      { code: error.code, details: { path: info.path, ...error.details }, cause: error },
-    );
+    const hint =
+      error.code === "model.unknown_name"
+        ? ". A model of a program of your own can only be loaded by a program that registers it"
+        : "";
+    throw new ModelError(`${info.path}: its model cannot be built: ${error.message}${hint}`, {
+      code: error.code,
+      details: { path: info.path, ...error.details },
+      cause: error,
+    });
   }
 }
 
+function isMisfit(error: unknown): error is SpeedtronicError {
+  const codes = ["checkpoint.does_not_fit", "checkpoint.tied_values_differ", "model.extra_state"];
+  return error instanceof SpeedtronicError && codes.includes(error.code);
+}
+
 /** A run may train a model of its own while its configuration names another. */
-function misfit(error: ModelError, config: SpeedtronicConfig, info: CheckpointInfo): ModelError {
+function misfit(error: SpeedtronicError, config: SpeedtronicConfig, info: CheckpointInfo): ModelError {
   return new ModelError(
     `${info.path}: its weights are not those of the model "${config.model.name}" that its configuration describes: ` +
       error.message,

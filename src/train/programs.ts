@@ -13,7 +13,7 @@ export interface Program {
 }
 
 /** Shapes in use at once: full and last batch, for training and evaluation, with room for odd lengths. */
-const defaultLimit = 8;
+export const defaultProgramLimit = 8;
 
 export class ProgramCache {
   readonly #programs = new Map<string, Promise<Program>>();
@@ -21,7 +21,7 @@ export class ProgramCache {
   constructor(
     private readonly engine: TrainEngine,
     private readonly trace: (types: BatchTypes) => Graph,
-    private readonly limit = defaultLimit,
+    private readonly limit = defaultProgramLimit,
   ) {}
 
   async get(batch: BatchTypes): Promise<Program> {

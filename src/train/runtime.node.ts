@@ -1,10 +1,5 @@
 // The composition root: from a configuration to a trainer with everything that it needs, and its orderly end.
 
-import { randomUUID } from "node:crypto";
-import { isAbsolute, join } from "node:path";
-import { type LoadedCheckpoint, loadCheckpoint } from "../checkpoint/load.js";
-import type { Lock } from "../checkpoint/lock.js";
-import { CheckpointStore } from "../checkpoint/store.js";
 import { accumulationSteps, effectiveMaxSteps, scheduleHorizon } from "../config/derived.js";
 import { resolveConfig } from "../config/resolve.js";
 import type { ConfigInput, SpeedtronicConfig } from "../config/schema.js";
@@ -12,7 +7,7 @@ import { toPlainConfig } from "../config/serialize.js";
 import { collectUnsupported, formatUnsupported, refuseUnsupported } from "../config/unsupported.js";
 import { type BuildDataloaderOptions, buildDataloader, type DataPipeline } from "../data/build-dataloader.js";
 import { ByteTokenizer } from "../data/byte-tokenizer.js";
-import type { Dataset, Tokenizer } from "../data/types.js";
+import type { DataLoader, Dataset, Tokenizer } from "../data/types.js";
 import type { TrainableModel } from "../nn/contract.js";
 import { Generator } from "../nn/generate/generator.js";
 import { generateText } from "../nn/generate/text.js";
@@ -22,7 +17,7 @@ import { parseLogLevel } from "../observe/level.js";
 import type { MetricLogger } from "../observe/metric-logger.js";
 import { optimizers } from "../optim/index.js";
 import { buildSchedule } from "../schedule/index.js";
-import { CheckpointError, ConfigError, invariant } from "../util/errors.js";
+import { ConfigError, invariant } from "../util/errors.js";
 import { moveToEngine, refreshModel } from "./checkpointer.js";
 import { buildConfiguredModel, isLanguageModel } from "./configured-model.js";
 import type { SyncCoordinator } from "./coordinator.js";
@@ -30,20 +25,29 @@ import type { EngineOptions, TrainEngine } from "./engine/contract.js";
 import { WorkerEngine } from "./engine/worker-engine.node.js";
 import { engineBackend } from "./engine-backend.js";
 import { currentEnvironment, defaultThreads } from "./environment.node.js";
+import { runFingerprint } from "./fingerprint.js";
+import { type InitialWeights, loadInitialWeights, plainReport } from "./initial-weights.node.js";
+import { openCheckpoints, type Resume } from "./open-checkpoints.node.js";
 import { resolvePrecision } from "./precision.js";
 import type { TrainResult } from "./result.js";
 import { Trainer } from "./trainer.js";
 
-/** `true`: the newest good checkpoint, which must exist; `auto`: it, or a fresh start; `{ path }`: that one. */
-export type Resume = boolean | "auto" | { readonly path: string };
-
 export interface RuntimeOptions {
   /** Default: `checkpoint.resume` of the configuration, as `auto`. */
   readonly resume?: Resume;
+  /**
+   * Fields of model and node in which a checkpoint may differ from the configuration and still be resumed, named as
+   * the refusal names them (`rope_base`, `distributed.role`); `optimizer.state` for moments that do not fit.
+   */
+  readonly acceptDifferences?: readonly string[];
+  /** Weights that a fresh start begins with, in place of drawn ones; without effect on a resume. */
+  readonly initialWeights?: InitialWeights;
   /** Instead of the model that the configuration names. Its parameters are used as they are. */
   readonly model?: TrainableModel;
   readonly dataset?: Dataset;
   readonly tokenizer?: Tokenizer;
+  /** Batches of any form, instead of a dataset. You close it yourself. */
+  readonly loader?: DataLoader;
   readonly coordinator?: SyncCoordinator;
   readonly hooks?: LoggerOptions["hooks"];
   /** Where progress goes; none by default. */
@@ -115,21 +119,33 @@ async function compose(
   const engine = new WorkerEngine();
   closers.push(() => engine.close());
 
-  const model = options.model ?? newModel(config);
+  const model = options.model ?? buildConfiguredModel(config);
+  const resume = options.resume ?? (config.checkpoint.resume ? "auto" : false);
+  // Starting values take time and memory, and a resume overwrites them.
+  const initializeOwn = () => {
+    if (!options.model) initialize(model, config.run.seed);
+  };
+  if (resume === false) initializeOwn();
   const threads = config.run.threads ?? defaultThreads();
   const created = engine.create(engineOptions(config, model, threads, options.backend ?? "onnx"));
   created.catch(() => undefined);
-  const data = await buildDataloader(dataloaderOptions(config, options));
-  closers.push(() => data.train.close());
+  const data = await openData(config, options, closers);
   await created;
 
   const warnings: { message: string; details: Readonly<Record<string, unknown>> }[] = [];
-  const { store, loaded, runId } = await openCheckpoints(config, options, closers, (message, details) =>
+  const { store, loaded, runId } = await openCheckpoints(config, resume, closers, (message, details) =>
     warnings.push({ message, details }),
   );
+  if (resume !== false && !loaded) initializeOwn();
+  const fingerprint = runFingerprint(config, model, data);
+  const initial =
+    options.initialWeights && !loaded
+      ? await loadInitialWeights(model, options.initialWeights, fingerprint.model)
+      : undefined;
   const logger = buildLogger(loggerOptions(config, options, runId));
   closers.push(() => logger.close());
   for (const { message, details } of warnings) logger.warning("checkpoint", message, details);
+  if (initial) logger.emit("weights_loaded", plainReport(initial));
   for (const notice of collectUnsupported(config).notices)
     logger.warning("config.notice", formatUnsupported(notice));
 
@@ -202,21 +218,15 @@ async function compose(
           checkpoints: {
             store,
             everySteps: checkpoint.every_steps,
+            keepEvery: checkpoint.keep_every,
+            acceptDifferences: options.acceptDifferences ?? [],
             config: toPlainConfig(config) as Record<string, unknown>,
-            fingerprint: {
-              model: modelFingerprint(config, model),
-              data: {
-                ...data.fingerprint,
-                micro_batch_size: dataConfig.micro_batch_size,
-                target_batch_size: dataConfig.target_batch_size,
-                seed: dataConfig.seed,
-              },
-              optimizer: optimizerFingerprint(config),
-            },
+            fingerprint,
             environment,
           },
         }
       : {}),
+    ...(initial ? { extra: { initialWeights: plainReport(initial) } } : {}),
     startInfo: {
       device_requested: run.device,
       device_reason: run.device === "auto" ? "the CPU is the only device of this engine" : "as requested",
@@ -233,16 +243,12 @@ async function compose(
     },
   });
   closers.push(() => trainer.close());
-  if (loaded) await trainer.resume(loaded);
-  else await moveToEngine(model, engine);
+  if (loaded) {
+    await trainer.resume(loaded);
+    await loaded.content.close();
+  } else await moveToEngine(model, engine);
   const refresh = () => refreshModel(model, engine);
   return { config, trainer, model, engine, logger, data, runId, refreshModel: refresh, close };
-}
-
-function newModel(config: SpeedtronicConfig): TrainableModel {
-  const model = buildConfiguredModel(config);
-  initialize(model, config.run.seed);
-  return model;
 }
 
 /** Matrices decay, tensors of one dimension do not, unless the compatible rule is asked for. */
@@ -265,6 +271,20 @@ function engineOptions(
   const { name, betas, eps, weight_decay: weightDecay } = config.optimizer;
   invariant(optimizers[name], `optimizer ${name} is in the table`);
   return { backend, threads, parameters, optimizer: { name, hyper: { betas, eps, weightDecay } } };
+}
+
+async function openData(
+  config: SpeedtronicConfig,
+  options: RuntimeOptions,
+  closers: (() => Promise<unknown> | unknown)[],
+): Promise<DataPipeline> {
+  if (options.loader) {
+    const tokenizer = options.tokenizer ?? new ByteTokenizer();
+    return { train: options.loader, validation: undefined, tokenizer, fingerprint: { kind: "loader" } };
+  }
+  const data = await buildDataloader(dataloaderOptions(config, options));
+  closers.push(() => data.train.close());
+  return data;
 }
 
 function dataloaderOptions(config: SpeedtronicConfig, options: RuntimeOptions): BuildDataloaderOptions {
@@ -300,74 +320,5 @@ function loggerOptions(config: SpeedtronicConfig, options: RuntimeOptions, runId
     everySteps: logging.every_steps,
     stream: options.stream ?? null,
     ...(options.hooks ? { hooks: options.hooks } : {}),
-  };
-}
-
-/** Opens and locks the checkpoint folder and finds what to resume from. */
-async function openCheckpoints(
-  config: SpeedtronicConfig,
-  options: RuntimeOptions,
-  closers: (() => Promise<unknown> | unknown)[],
-  onWarning: (message: string, details: Readonly<Record<string, unknown>>) => void,
-): Promise<{ store: CheckpointStore | undefined; loaded: LoadedCheckpoint | undefined; runId: string }> {
-  const { checkpoint, run } = config;
-  const resume = options.resume ?? (checkpoint.resume ? "auto" : false);
-  const freshId = randomUUID();
-  if (!checkpoint.enabled) {
-    if (resume !== false && resume !== "auto")
-      throw new ConfigError("cannot resume: checkpoint.enabled is false", { code: "train.resume" });
-    return { store: undefined, loaded: undefined, runId: freshId };
-  }
-  const directory = isAbsolute(checkpoint.directory)
-    ? checkpoint.directory
-    : join(run.output_dir, checkpoint.directory);
-  const store = new CheckpointStore({ directory, keepLast: checkpoint.keep_last, runId: freshId, onWarning });
-  const lock: Lock = await store.lock();
-  closers.push(() => lock.release());
-  await store.sweep();
-  const loaded = await findCheckpoint(store, resume, onWarning);
-  return { store, loaded, runId: loaded?.info.runId ?? freshId };
-}
-
-async function findCheckpoint(
-  store: CheckpointStore,
-  resume: Resume,
-  onWarning: (message: string, details: Readonly<Record<string, unknown>>) => void,
-): Promise<LoadedCheckpoint | undefined> {
-  if (resume === false) return undefined;
-  if (typeof resume === "object") {
-    const loaded = await loadCheckpoint(resume.path);
-    for (const { path, reason } of loaded.skipped)
-      onWarning(`passed over ${path}: ${reason}`, { path, reason });
-    return loaded;
-  }
-  const loaded = await store.loadNewestGood();
-  if (loaded) return loaded;
-  if (resume === true)
-    throw new CheckpointError(
-      `there is no checkpoint to resume in ${store.directory}: check the output folder, or use --resume auto to start fresh`,
-      { code: "checkpoint.nothing_to_resume", details: { directory: store.directory } },
-    );
-  onWarning("resume requested but no local checkpoint was found: starting fresh", {
-    directory: store.directory,
-  });
-  return undefined;
-}
-
-function modelFingerprint(config: SpeedtronicConfig, model: TrainableModel): Record<string, unknown> {
-  const { gradient_checkpointing: _, ...shape } = config.model;
-  return { ...shape, tensors: model.stateDict().size, parameters: model.parameterCount() };
-}
-
-function optimizerFingerprint(config: SpeedtronicConfig): Record<string, unknown> {
-  const { name, lr, betas, eps, weight_decay, grad_clip } = config.optimizer;
-  return {
-    name,
-    lr,
-    betas,
-    eps,
-    weight_decay,
-    grad_clip,
-    decay_all_tensors: config.compat.decay_all_tensors,
   };
 }

@@ -1,7 +1,7 @@
 // Everything of a run that changes while it trains and is neither a tensor nor a file: what a checkpoint's
 // `trainer` part is made from, and how it is read back.
 
-import type { JsonValue, TrainerState } from "../checkpoint/content.js";
+import type { JsonObject, JsonValue, TrainerState } from "../checkpoint/content.js";
 import type { DataPosition } from "../data/types.js";
 
 export interface RunState {
@@ -14,6 +14,8 @@ export interface RunState {
   optimizerUpdates: number;
   skippedUpdates: number;
   bestValidation: { readonly step: number; readonly loss: number } | null;
+  /** Where the run came from, for people: the report about its initial weights. */
+  extra?: JsonObject;
 }
 
 export function initialState(): RunState {
@@ -30,9 +32,17 @@ export function initialState(): RunState {
 
 export function toTrainerState(
   state: RunState,
-  parts: { data: DataPosition; seed: number; lr: number; coordinator: JsonValue },
+  parts: {
+    data: DataPosition;
+    seed: number;
+    lr: number;
+    coordinator: JsonValue;
+    /** The last evaluation; of interest only if it was made at this step. */
+    evaluation: { readonly step: number; readonly loss: number; readonly tokens: number } | null;
+  },
 ): TrainerState {
   const { step, samples, tokens, bestValidation, microbatches, optimizerUpdates, skippedUpdates } = state;
+  const { evaluation } = parts;
   return {
     step,
     samples,
@@ -41,8 +51,10 @@ export function toTrainerState(
     rng: { seed: parts.seed },
     schedule: { lr: parts.lr },
     bestValidation,
+    validation: evaluation?.step === step ? { loss: evaluation.loss, tokens: evaluation.tokens } : null,
     counters: { microbatches, optimizerUpdates, skippedUpdates },
     coordinator: parts.coordinator,
+    ...(state.extra ? { extra: state.extra } : {}),
   };
 }
 
@@ -56,5 +68,6 @@ export function fromTrainerState(saved: TrainerState): RunState {
     microbatches: counters.microbatches ?? 0,
     optimizerUpdates: counters.optimizerUpdates ?? step,
     skippedUpdates: counters.skippedUpdates ?? 0,
+    ...(saved.extra ? { extra: saved.extra } : {}),
   };
 }

@@ -2,8 +2,9 @@
 // whatever is due: coordinator, metrics, evaluation, sample text, checkpoint. Knows nothing of configuration
 // files, signals or processes.
 
-import type { LoadedCheckpoint } from "../checkpoint/load.js";
-import type { DataLoader, Dataset, LoadedBatch } from "../data/types.js";
+import type { JsonObject } from "../checkpoint/content.js";
+import type { LoadedCheckpoint, OpenedCheckpoint } from "../checkpoint/load.js";
+import type { DataLoader, DataPosition, Dataset, LoadedBatch } from "../data/types.js";
 import type { TrainableModel } from "../nn/contract.js";
 import type { EventMap } from "../observe/events/catalogue.js";
 import type { MetricLogger } from "../observe/metric-logger.js";
@@ -18,7 +19,7 @@ import type { CoordinatedRun, SyncCoordinator } from "./coordinator.js";
 import type { TrainEngine, UpdateRequest, UpdateResult } from "./engine/contract.js";
 import { evaluateDataset } from "./evaluation.js";
 import { measurePeakFlops } from "./peak-flops.js";
-import { ProgramCache } from "./programs.js";
+import { defaultProgramLimit, ProgramCache } from "./programs.js";
 import type { StopReason, TrainResult } from "./result.js";
 import { fromTrainerState, initialState, type RunState, toTrainerState } from "./state.js";
 import { traceEvaluation, traceTraining } from "./trace-model.js";
@@ -70,6 +71,8 @@ export interface TrainerOptions {
   readonly reportsNextLr?: boolean;
   /** Measure the machine's matrix peak once, for `mfu`. Default false. */
   readonly measuresMfu?: boolean;
+  /** Facts about the run's origin that every checkpoint should carry. */
+  readonly extra?: JsonObject;
   /** Further fields of the `train_start` event. */
   readonly startInfo?: Partial<EventMap["train_start"]>;
 }
@@ -88,6 +91,10 @@ export class Trainer {
   #lastEvaluation: { step: number; loss: number; tokens: number } | null = null;
   #consecutiveSkips = 0;
   #epoch: number;
+  /** Whether engine, counters and coordinator are those of one whole step: only then may a failing run be saved. */
+  #isWhole = true;
+  /** What a failure in the middle of a step must be undone to. */
+  #lastWhole: { data: DataPosition; microbatches: number };
 
   constructor(options: TrainerOptions) {
     this.#options = options;
@@ -97,10 +104,15 @@ export class Trainer {
         code: "train.max_steps",
       });
     this.#schedule = options.schedule ?? (() => 1);
-    this.#training = new ProgramCache(engine, (types) => traceTraining(model, types));
+    // The programs of one update are all in use at once.
+    const limit = Math.max(defaultProgramLimit, options.accumulationSteps ?? 1);
+    this.#training = new ProgramCache(engine, (types) => traceTraining(model, types), limit);
     this.#evaluation = new ProgramCache(engine, (types) => traceEvaluation(model, types));
     this.#checkpointer = checkpoints && new Checkpointer(checkpoints, model, engine, logger);
-    this.#epoch = options.loader.position().epoch;
+    if (options.extra) this.#state.extra = options.extra;
+    const data = options.loader.position();
+    this.#epoch = data.epoch;
+    this.#lastWhole = { data, microbatches: 0 };
   }
 
   /** Updates done, counted from the run's first start. */
@@ -110,16 +122,26 @@ export class Trainer {
 
   /**
    * Continues from a checkpoint: parameters, optimiser, counters and data position. Throws before anything is
-   * changed when it does not fit. Returns what is worth telling.
+   * changed when it does not fit. Returns what is worth telling. An opened checkpoint is streamed in, so that its
+   * tensors are never in memory a second time; closing it is the caller's.
    */
-  async resume(loaded: LoadedCheckpoint): Promise<string[]> {
+  async resume(loaded: LoadedCheckpoint | OpenedCheckpoint): Promise<string[]> {
     if (!this.#checkpointer)
       throw new ConfigError("a trainer without checkpoints cannot resume", { code: "train.resume" });
     const { trainer } = loaded.content;
-    const notes = await this.#checkpointer.restore(loaded);
+    const { loader } = this.#options;
+    const place = loader.position();
+    loader.seek(trainer.data);
+    let notes: string[];
+    try {
+      notes = await this.#checkpointer.restore(loaded);
+    } catch (error) {
+      loader.seek(place);
+      throw error;
+    }
     this.#state = fromTrainerState(trainer);
-    this.#options.loader.seek(trainer.data);
     this.#epoch = trainer.data.epoch;
+    this.#markWhole();
     this.#restoredCoordinator = trainer.coordinator;
     const { skipped } = loaded;
     const { epoch, position } = trainer.data;
@@ -139,22 +161,32 @@ export class Trainer {
    * CheckpointError when the last save fails, and whatever data or model throw.
    */
   async fit(): Promise<TrainResult> {
-    const { logger, coordinator, signal } = this.#options;
+    const { logger, signal } = this.#options;
+    this.#checkpointer?.requireWhole();
     const started = performance.now();
     const target = Math.max(this.#state.step, this.#options.maxSteps);
     const hasWork = this.#state.step < target;
     this.#emitStart(target);
     let finalLoss: number | null = null;
-    let stop: StopReason = { kind: "target" };
+    let stop = { kind: "target" } as StopReason;
     if (hasWork) {
-      if (coordinator) await this.#startCoordinator(coordinator);
       try {
-        const meter = this.#newMeter(target);
-        while (this.#state.step < target && !signal?.aborted)
-          finalLoss = (await this.#step(meter, target)) ?? finalLoss;
-        if (this.#state.step < target) stop = { kind: "stopped", cause: String(signal?.reason ?? "aborted") };
-        if (stop.kind === "target") await this.#finish();
-        await this.#saveFinal(stop);
+        await this.#coordinated(async () => {
+          const meter = this.#newMeter(target);
+          // Without it the first save takes longer, nothing else: failing here is no failure.
+          this.#checkpointer?.prepare(this.#state.step, target).catch(() => undefined);
+          try {
+            while (this.#state.step < target && !signal?.aborted)
+              finalLoss = (await this.#step(meter, target)) ?? finalLoss;
+            if (this.#state.step < target)
+              stop = { kind: "stopped", cause: String(signal?.reason ?? "aborted") };
+            else await this.#finish();
+          } catch (error) {
+            await this.#saveAfterFailure();
+            throw error;
+          }
+          await this.#saveFinal(stop);
+        });
       } catch (error) {
         await this.#checkpointer?.settle();
         logger.emit("train_end", {
@@ -164,11 +196,9 @@ export class Trainer {
           reason: "error",
         });
         throw error;
-      } finally {
-        await coordinator?.stop();
       }
-      await refreshModel(this.#options.model, this.#options.engine);
     }
+    await refreshModel(this.#options.model, this.#options.engine);
     const { step, samples, tokens } = this.#state;
     logger.emit("train_end", {
       steps: step,
@@ -192,6 +222,7 @@ export class Trainer {
 
   /** Frees compiled graphs. The engine and the loader are the caller's. */
   async close(): Promise<void> {
+    await this.#checkpointer?.settle();
     await this.#training.close();
     await this.#evaluation.close();
   }
@@ -207,6 +238,7 @@ export class Trainer {
     const microbatches = [];
     for (const loaded of batches) microbatches.push(await this.#microbatch(loaded, meter));
     const rate = lr * this.#schedule(this.#state.step);
+    this.#isWhole = false;
     const result = await this.#options.engine.update({
       microbatches,
       lr: rate,
@@ -216,6 +248,7 @@ export class Trainer {
     });
     if (!result.applied) {
       this.#skip(result);
+      this.#markWhole();
       return null;
     }
     this.#consecutiveSkips = 0;
@@ -227,6 +260,7 @@ export class Trainer {
     }
     if (coordinator && (await coordinator.afterOptimizerStep(this.#coordinatedRun(), this.#state.step)))
       await this.#afterSync();
+    this.#markWhole();
     const { step, samples, tokens } = this.#state;
     const nextRate = lr * this.#schedule(step);
     const rates = meter.rates.record({ step, samples, tokens });
@@ -282,6 +316,24 @@ export class Trainer {
     );
   }
 
+  /**
+   * Data, evaluation or a hook failed: the last whole step is still there and is saved, so that nothing is lost. Not
+   * after a failed update or synchronisation, nor after broken numbers: that state is not worth keeping.
+   */
+  async #saveAfterFailure(): Promise<void> {
+    if (this.#state.step === 0 || !this.#checkpointer || !this.#isWhole) return;
+    this.#state.microbatches = this.#lastWhole.microbatches;
+    // Why it cannot be saved is an event; the first failure is the one that ends the run.
+    await this.#checkpointer
+      .saveFinal(await this.#trainerState(this.#lastWhole.data), "error")
+      .catch(() => undefined);
+  }
+
+  #markWhole(): void {
+    this.#isWhole = true;
+    this.#lastWhole = { data: this.#options.loader.position(), microbatches: this.#state.microbatches };
+  }
+
   async #microbatch({ batch, targetTokens }: LoadedBatch, meter: MeterState) {
     const program = await this.#training.get(batch);
     meter.flops ??= { perToken: countFlops(program.graph) / Math.max(1, targetTokens) };
@@ -315,10 +367,13 @@ export class Trainer {
       consecutive: this.#consecutiveSkips,
     });
     if (policy === "skip" && this.#consecutiveSkips <= maxConsecutiveSkips) return;
-    const times = policy === "skip" ? ` for ${this.#consecutiveSkips} updates in a row` : "";
+    const isPatient = policy === "skip";
+    const times = isPatient ? ` for ${this.#consecutiveSkips} updates in a row` : "";
     throw new TrainingError(
       `step ${step}: the ${broken}${times}; the weights of step ${step - 1} were kept and nothing was overwritten. ` +
-        'Lower optimizer.lr, set optimizer.grad_clip, or set optimizer.non_finite to "skip"',
+        (isPatient
+          ? "Lower optimizer.lr, or set optimizer.grad_clip"
+          : 'Lower optimizer.lr, set optimizer.grad_clip, or set optimizer.non_finite to "skip"'),
       { code: "train.non_finite", details: { step, loss: result.loss, gradNorm: result.gradNorm } },
     );
   }
@@ -356,11 +411,27 @@ export class Trainer {
     logger.emit("sample", { step: this.#state.step, text, prompt: sampling.prompt });
   }
 
-  async #startCoordinator(coordinator: SyncCoordinator): Promise<void> {
+  /** Runs `work` between the coordinator's start and its stop, if there is one. */
+  async #coordinated(work: () => Promise<void>): Promise<void> {
+    const { coordinator, logger } = this.#options;
+    if (!coordinator) return work();
     const saved = this.#restoredCoordinator;
     if (saved !== null && coordinator.prepareState) await coordinator.prepareState(saved);
     await coordinator.start(this.#coordinatedRun());
-    if (saved !== null && !coordinator.prepareState) await coordinator.loadStateDict(saved);
+    try {
+      if (saved !== null && !coordinator.prepareState) await coordinator.loadStateDict(saved);
+      this.#restoredCoordinator = null;
+      await work();
+    } catch (error) {
+      try {
+        await coordinator.stop();
+      } catch (second) {
+        // The first failure is the one that ends the run.
+        logger.warning("train.coordinator_stop", `the coordinator could not be stopped: ${String(second)}`);
+      }
+      throw error;
+    }
+    await coordinator.stop();
   }
 
   async #afterSync(): Promise<void> {
@@ -378,10 +449,11 @@ export class Trainer {
     };
   }
 
-  async #trainerState() {
-    const { loader, seed = 0, coordinator, lr } = this.#options;
+  async #trainerState(data = this.#options.loader.position()) {
+    const { seed = 0, coordinator, lr } = this.#options;
     return toTrainerState(this.#state, {
-      data: loader.position(),
+      data,
+      evaluation: this.#lastEvaluation,
       seed,
       lr: lr * this.#schedule(this.#state.step),
       coordinator: coordinator ? await coordinator.stateDict() : this.#restoredCoordinator,

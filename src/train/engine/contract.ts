@@ -62,6 +62,33 @@ export interface UpdateResult {
   readonly times: { readonly graphMs: number; readonly updateMs: number };
 }
 
+/** A stretch of one parameter's values, or of one slot of the optimiser's state for it. */
+export interface ArrayPart {
+  readonly parameter: string;
+  /** Null: the values themselves. */
+  readonly slot: string | null;
+  /** First value. */
+  readonly begin: number;
+}
+
+/** All state at one moment, copied. The tensors are views of `buffers`. */
+export interface EngineSnapshot {
+  readonly parameters: Map<string, TensorData>;
+  /** `<parameter>.<slot>` */
+  readonly optimizer: Map<string, TensorData>;
+  readonly buffers: readonly ArrayBuffer[];
+}
+
+export interface EngineDescription {
+  readonly backend: string;
+  readonly threads: number;
+  readonly runtime: string;
+  /** What the optimiser keeps per parameter. */
+  readonly slots: readonly string[];
+  /** Sizes of the buffers of a snapshot. */
+  readonly snapshotBytes: readonly number[];
+}
+
 export interface TrainEngine {
   /** Compiles `graph`; its parameter feeds are the engine's own. Returns the program's number. */
   addProgram(graph: Graph): Promise<number>;
@@ -77,7 +104,17 @@ export interface TrainEngine {
   readOptimizer(): Promise<Map<string, TensorData>>;
   /** Replaces the optimiser state; a slot that is absent becomes zero. */
   writeOptimizer(values: ReadonlyMap<string, TensorData>): Promise<void>;
-  /** What the engine runs on, for manifests and start events. */
-  describe(): Promise<{ backend: string; threads: number; runtime: string }>;
+  /**
+   * Copies parameters and optimiser state out, between two updates. `reuse` are the buffers of an earlier snapshot:
+   * given up by the caller, written over, so that no memory has to be found (and cleared by the system) again.
+   */
+  snapshot(reuse?: readonly ArrayBuffer[]): Promise<EngineSnapshot>;
+  /**
+   * Overwrites a stretch of one array by the first `length` of `values`. The caller gives `values` up and gets the
+   * memory back, for the next stretch: a state of any size goes in through one small buffer.
+   */
+  writePart(part: ArrayPart, values: Float32Array, length: number): Promise<Float32Array>;
+  /** What the engine runs on, for manifests and start events, and what its state consists of. */
+  describe(): Promise<EngineDescription>;
   close(): Promise<void>;
 }

@@ -1,7 +1,6 @@
 // Entry of the worker thread: makes one local engine and answers requests to it, one after another.
 
 import { parentPort } from "node:worker_threads";
-import type { TensorData } from "../../tensor/dtype.js";
 import { invariant, SpeedtronicError } from "../../util/errors.js";
 import type { EngineOptions, TrainEngine } from "./contract.js";
 import { createLocalEngine } from "./local-engine.node.js";
@@ -47,6 +46,8 @@ async function answer({ method, args }: EngineRequest): Promise<unknown> {
     engine = await createLocalEngine(args[0] as EngineOptions);
     return undefined;
   }
+  // A run that could not be built closes what was never created.
+  if (method === "close" && !engine) return undefined;
   invariant(engine, "an engine is created before it is used");
   return (engine[method] as (...args: readonly unknown[]) => Promise<unknown>).apply(
     engine,
@@ -54,18 +55,16 @@ async function answer({ method, args }: EngineRequest): Promise<unknown> {
   );
 }
 
-/** Buffers of tensors in a reply: moved instead of copied, since the engine hands out copies anyway. */
+/** Buffers of arrays in a reply: moved instead of copied, since the engine hands out copies anyway. */
 function buffersOf(value: unknown): ArrayBuffer[] {
-  const tensors =
-    value instanceof Map
-      ? [...value.values()]
-      : value && typeof value === "object"
-        ? Object.values(value)
-        : [];
-  const buffers = tensors
-    .filter((t): t is TensorData => ArrayBuffer.isView((t as TensorData | undefined)?.data))
-    .map((t) => t.data.buffer as ArrayBuffer);
-  return [...new Set(buffers)];
+  const buffers = new Set<ArrayBuffer>();
+  const visit = (part: unknown) => {
+    if (ArrayBuffer.isView(part)) buffers.add(part.buffer as ArrayBuffer);
+    else if (part instanceof Map) for (const member of part.values()) visit(member);
+    else if (part && typeof part === "object") for (const member of Object.values(part)) visit(member);
+  };
+  visit(value);
+  return [...buffers];
 }
 
 function recordOf(error: unknown): ErrorRecord {

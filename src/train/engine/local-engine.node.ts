@@ -11,8 +11,10 @@ import { formatShape, sameShape } from "../../tensor/shape.js";
 import type { Graph } from "../../tensor/trace/graph.js";
 import { InternalError, invariant, ModelError } from "../../util/errors.js";
 import {
+  type ArrayPart,
   countResult,
   type EngineOptions,
+  type EngineSnapshot,
   gradientResult,
   lossResult,
   type Microbatch,
@@ -190,9 +192,33 @@ class LocalEngine implements TrainEngine {
     }
   }
 
+  async snapshot(reuse: readonly ArrayBuffer[] = []): Promise<EngineSnapshot> {
+    return this.store.snapshot(reuse);
+  }
+
+  async writePart(
+    { parameter, slot, begin }: ArrayPart,
+    values: Float32Array,
+    length: number,
+  ): Promise<Float32Array> {
+    const { store } = this;
+    const isKnown =
+      slot === null ? store.has(parameter) : store.slotNames.includes(slot) && store.trains(parameter);
+    if (!isKnown)
+      throw new ModelError(`the model has no ${slot === null ? "parameter" : slot} named "${parameter}"`, {
+        code: "engine.unknown_tensor",
+        details: { name: parameter },
+      });
+    const target = slot === null ? store.parameter(parameter) : store.slot(slot, parameter);
+    (target.data as Float32Array).set(values.subarray(0, length), begin);
+    return values;
+  }
+
   async describe() {
     const onnx = this.options.backend === "onnx";
     return {
+      slots: this.store.slotNames,
+      snapshotBytes: this.store.snapshotBytes(),
       backend: this.backend.name,
       threads: onnx ? this.options.threads : 1,
       runtime: onnx ? `onnxruntime-node ${onnxRuntimeVersion()}` : "reference interpreter",

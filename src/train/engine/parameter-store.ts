@@ -6,7 +6,7 @@ import type { TensorData } from "../../tensor/dtype.js";
 import { Bank, maxBankBytes } from "../../tensor/kernels/bank.js";
 import { sizeOf } from "../../tensor/shape.js";
 import { invariant, ModelError } from "../../util/errors.js";
-import { type EngineParameter, gradientResult } from "./contract.js";
+import { type EngineParameter, type EngineSnapshot, gradientResult } from "./contract.js";
 
 /** Share of a bank that state may fill; the rest is for scratch of compiled graphs. */
 const stateShare = 0.8;
@@ -43,10 +43,10 @@ export class ParameterStore {
     kernels: WebAssembly.Module,
     parameters: readonly EngineParameter[],
     readonly slotNames: readonly string[],
-    private readonly trains: boolean,
+    private readonly isTraining: boolean,
     bankBytes = maxBankBytes,
   ) {
-    const arrays = trains ? 3 + slotNames.length : 1;
+    const arrays = isTraining ? 3 + slotNames.length : 1;
     const capacity = Math.floor((bankBytes * stateShare) / (4 * arrays));
     this.banks = this.#place(parameters, capacity).map((group, bank) => this.#makeBank(kernels, group, bank));
   }
@@ -70,6 +70,58 @@ export class ParameterStore {
   slot(slot: string, name: string): TensorData {
     const index = this.slotNames.indexOf(slot);
     return this.#view(slot, name, (arrays) => arrays.slots[index]!);
+  }
+
+  /**
+   * Copies of all parameters and slots, one buffer per bank: its parameters, then each slot. A buffer of `reuse` that
+   * has the right size is taken; its content is written over.
+   */
+  snapshot(reuse: readonly ArrayBuffer[]): EngineSnapshot {
+    const free = [...reuse];
+    const sizes = this.snapshotBytes();
+    const layouts = this.banks.map(({ bank, parameters, slots, length, trainable }, index) => {
+      const sizeBytes = sizes[index]!;
+      const found = free.findIndex((buffer) => buffer.byteLength === sizeBytes);
+      const buffer = found >= 0 ? free.splice(found, 1)[0]! : new ArrayBuffer(sizeBytes);
+      const target = new Float32Array(buffer);
+      target.set(bank.float32(parameters, length));
+      for (const [order, slot] of slots.entries())
+        target.set(bank.float32(slot, trainable), length + order * trainable);
+      return { buffer, length, trainable };
+    });
+    const view = ({ parameter, bank, start, length }: Placement, offset: number): TensorData => {
+      const data = new Float32Array(layouts[bank]!.buffer, 4 * (offset + start), length);
+      return { dtype: "float32", shape: parameter.shape, data };
+    };
+    const placements = [...this.#placements];
+    return {
+      parameters: new Map(placements.map(([name, placement]) => [name, view(placement, 0)])),
+      optimizer: new Map(
+        placements
+          .filter(([, { parameter }]) => parameter.trainable)
+          .flatMap(([name, placement]) => {
+            const { length, trainable } = layouts[placement.bank]!;
+            return this.slotNames.map(
+              (slot, index) => [`${name}.${slot}`, view(placement, length + index * trainable)] as const,
+            );
+          }),
+      ),
+      buffers: layouts.map(({ buffer }) => buffer),
+    };
+  }
+
+  /** Sizes of the buffers that {@link snapshot} fills. */
+  snapshotBytes(): number[] {
+    return this.banks.map(({ length, slots, trainable }) => 4 * (length + slots.length * trainable));
+  }
+
+  has(name: string): boolean {
+    return this.#placements.has(name);
+  }
+
+  /** Whether there is optimiser state for `name`. */
+  trains(name: string): boolean {
+    return this.#placements.get(name)?.parameter.trainable === true;
   }
 
   /** The bank that holds the gradient named `result`; the first bank for other results. */
@@ -134,15 +186,15 @@ export class ParameterStore {
       for (let r = rank(parameter); r < 3; r++) ends[r] = start;
     }
     const [decaying, trainable] = ends as [number, number, number];
-    const arrays = this.trains ? 2 + this.slotNames.length : 1;
+    const arrays = this.isTraining ? 2 + this.slotNames.length : 1;
     const bank = new Bank(kernels, 4 * arrays * start);
     const take = () => this.#allocateCleared(bank, start);
     return {
       bank,
       parameters: take(),
-      gradients: this.trains ? take() : 0,
+      gradients: this.isTraining ? take() : 0,
       accumulator: undefined,
-      slots: this.trains ? this.slotNames.map(take) : [],
+      slots: this.isTraining ? this.slotNames.map(take) : [],
       decaying,
       trainable,
       length: start,

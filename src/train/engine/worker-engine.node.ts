@@ -12,7 +12,15 @@ import {
   TrainingError,
 } from "../../util/errors.js";
 import { startWorker } from "../../util/worker.node.js";
-import type { EngineOptions, TrainEngine, UpdateRequest, UpdateResult } from "./contract.js";
+import type {
+  ArrayPart,
+  EngineDescription,
+  EngineOptions,
+  EngineSnapshot,
+  TrainEngine,
+  UpdateRequest,
+  UpdateResult,
+} from "./contract.js";
 import type { EngineReply, EngineRequest, ErrorRecord } from "./engine-thread.node.js";
 
 interface Pending {
@@ -74,7 +82,15 @@ export class WorkerEngine implements TrainEngine {
     return this.#call("writeOptimizer", [values]);
   }
 
-  describe(): Promise<{ backend: string; threads: number; runtime: string }> {
+  snapshot(reuse: readonly ArrayBuffer[] = []): Promise<EngineSnapshot> {
+    return this.#call("snapshot", [reuse], [...reuse]);
+  }
+
+  writePart(part: ArrayPart, values: Float32Array, length: number): Promise<Float32Array> {
+    return this.#call("writePart", [part, values, length], [values.buffer as ArrayBuffer]);
+  }
+
+  describe(): Promise<EngineDescription> {
     return this.#call("describe", []);
   }
 
