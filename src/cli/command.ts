@@ -10,11 +10,17 @@ export interface CliCommand {
   run(command: Command, context: CliContext): Promise<number>;
 }
 
+/** A command that only groups others, as in `speedtronic ckpt inspect`. */
+export interface CliGroup {
+  configure(command: Command): void;
+  readonly commands: readonly CliCommandEntry[];
+}
+
 /** A line of the command table: enough for `speedtronic --help` without loading the command. */
 export interface CliCommandEntry {
   readonly name: string;
   readonly summary: string;
-  load(): Promise<CliCommand>;
+  load(): Promise<CliCommand | CliGroup>;
 }
 
 /** For options that may be given several times. */

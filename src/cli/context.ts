@@ -1,10 +1,16 @@
 // What a command may use of the outside world. Tests give their own; the executable gives the process's.
 
+import type { OutputStream } from "../observe/terminal.node.js";
+
 export interface CliContext {
   /** Results. */
   out(text: string): void;
   /** Messages for people: errors, warnings, progress. */
   err(text: string): void;
+  /** Where progress is displayed: stdout as a stream, which knows whether and how it can redraw. */
+  readonly stream: OutputStream;
+  /** stderr as a stream, for progress of commands whose stdout is their result. */
+  readonly errStream?: OutputStream;
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Whether stdout is a terminal. */
   readonly isTerminal: boolean;
@@ -24,6 +30,8 @@ export function processContext(): CliContext {
     err: (text) => {
       process.stderr.write(text);
     },
+    stream: process.stdout,
+    errStream: process.stderr,
     env: process.env,
     isTerminal: process.stdout.isTTY === true,
     onOutputClosed: () => process.exit(0),

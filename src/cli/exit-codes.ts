@@ -25,7 +25,7 @@ export const exitCodeHelp: readonly (readonly [string, string])[] = [
   ["1", "a check found something, or the system refused an operation"],
   ["2", "wrong flags or configuration"],
   ["3", "data that cannot be read, or a model that cannot be built"],
-  ["4", "no usable checkpoint, or the last one could not be written"],
+  ["4", "no usable checkpoint, or checkpoints cannot be written"],
   ["5", "training failed, for instance with a loss that is not finite"],
   ["6", "other machines or the repository they meet in"],
   ["70", "a bug in speedtronic"],
@@ -40,6 +40,12 @@ function isSystemError(error: unknown): boolean {
 export function exitCodeOf(error: unknown): number {
   if (error instanceof SpeedtronicError) return error.exitCode;
   return isSystemError(error) ? ExitCode.failure : ExitCode.internal;
+}
+
+/** Of a run that was asked to stop, by what asked: a signal, or a reader of the output who went away. */
+export function exitCodeOfStop(cause: unknown): number {
+  if (cause === "SIGINT" || cause === "SIGBREAK") return ExitCode.interrupted;
+  return cause === "SIGTERM" ? ExitCode.terminated : ExitCode.ok;
 }
 
 /** One message, without a stack trace unless asked for. */

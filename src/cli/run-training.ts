@@ -3,11 +3,13 @@
 
 import type { SpeedtronicConfig } from "../config/schema.js";
 import { formatPythonFloat } from "../observe/number-text.js";
+import type { InitialWeights } from "../train/initial-weights.node.js";
+import type { Resume } from "../train/open-checkpoints.node.js";
 import type { TrainResult } from "../train/result.js";
-import { buildRuntime, type Resume } from "../train/runtime.node.js";
+import { buildRuntime } from "../train/runtime.node.js";
 import { onStopSignals } from "../util/signals.node.js";
 import type { CliContext } from "./context.js";
-import { ExitCode } from "./exit-codes.js";
+import { exitCodeOfStop } from "./exit-codes.js";
 
 export type ResumeRequest =
   | { readonly kind: "none" }
@@ -20,23 +22,38 @@ export type ResumeRequest =
 export interface TrainRequest {
   readonly config: SpeedtronicConfig;
   readonly resume: ResumeRequest;
+  /** Fields in which the checkpoint may differ from the configuration. */
+  readonly acceptDifferences?: readonly string[];
+  readonly initialWeights?: InitialWeights;
 }
 
-export async function runTraining({ config, resume }: TrainRequest, context: CliContext): Promise<number> {
+export async function runTraining(request: TrainRequest, context: CliContext): Promise<number> {
+  const { config, resume, acceptDifferences = [], initialWeights } = request;
   const stop = new AbortController();
-  // The first signal asks for an orderly end; the second takes the process down at once.
+  const saving = config.checkpoint.enabled
+    ? "saving after this step"
+    : "ending after this step, nothing is saved";
+  // The first signal asks for an orderly end; the second takes the process down at once. A terminal shows the key
+  // as ^C at the end of the status line.
   const signals = onStopSignals((signal) => {
-    context.err(`\nspeedtronic: ${signal}: saving after this step; once more to stop at once\n`);
+    context.err(
+      `${context.isTerminal ? "\n" : ""}speedtronic: ${signal}: ${saving}; once more stops at once\n`,
+    );
     stop.abort(signal);
   });
   // Nobody reads the progress any more, but the work is wanted: end it with a checkpoint.
-  context.onOutputClosed = () => stop.abort("output closed");
+  context.onOutputClosed = () => {
+    context.err(`speedtronic: nobody reads the output any more: ${saving}\n`);
+    stop.abort("output closed");
+  };
   try {
     const options = resumeOption(resume);
     const runtime = await buildRuntime(config, {
       ...(options === undefined ? {} : { resume: options }),
+      acceptDifferences,
+      ...(initialWeights ? { initialWeights } : {}),
       signal: stop.signal,
-      stream: process.stdout,
+      stream: context.stream,
     });
     let result: TrainResult;
     try {
@@ -44,8 +61,10 @@ export async function runTraining({ config, resume }: TrainRequest, context: Cli
     } finally {
       await runtime.close();
     }
+    if (result.stop.kind === "stopped" && config.checkpoint.enabled && result.steps > 0)
+      context.err("speedtronic: the same command with --resume goes on from here\n");
     context.out(`${closingLine(result)}\n`);
-    return exitCode(result);
+    return exitCodeOfStop(result.stop.kind === "target" ? undefined : result.stop.cause);
   } finally {
     signals.close();
   }
@@ -69,11 +88,4 @@ function closingLine({ steps, samples, tokens, finalLoss, stop }: TrainResult): 
   const loss = finalLoss === null ? "None" : formatPythonFloat(finalLoss);
   const verb = stop.kind === "target" ? "completed" : `stopped by ${stop.cause}`;
   return `${verb} steps=${steps} samples=${samples} tokens=${tokens} loss=${loss}`;
-}
-
-function exitCode({ stop }: TrainResult): number {
-  if (stop.kind === "target") return ExitCode.ok;
-  if (stop.cause === "SIGINT") return ExitCode.interrupted;
-  if (stop.cause === "SIGTERM") return ExitCode.terminated;
-  return ExitCode.ok;
 }

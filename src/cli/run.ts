@@ -3,7 +3,7 @@
 
 import { createRequire } from "node:module";
 import { Command, CommanderError } from "commander";
-import type { CliCommand } from "./command.js";
+import type { CliCommand, CliCommandEntry } from "./command.js";
 import { commands } from "./commands/index.js";
 import type { CliContext } from "./context.js";
 import { ExitCode, exitCodeHelp, exitCodeOf, formatError } from "./exit-codes.js";
@@ -17,6 +17,8 @@ const rootHelp = `
 Start here:
   speedtronic validate --config configs/smoke.yaml   is the file right, and what does it come to?
   speedtronic train --config configs/smoke.yaml      a run of a few seconds
+  speedtronic generate --checkpoint runs/smoke --prompt Hello
+                                                     text from the model of a run
   speedtronic train --help                           options and examples of one command
 
 Exit codes:
@@ -43,6 +45,8 @@ function buildProgram(context: CliContext): Command {
 function applyHabits(command: Command, context: CliContext): void {
   command
     .exitOverride()
+    // Descriptions of options are wrapped on narrow terminals as well.
+    .configureHelp({ minWidthToWrap: 24 })
     .option("--trace", "print a stack trace with an error")
     .configureOutput({
       writeOut: (text) => context.out(text),
@@ -52,21 +56,35 @@ function applyHabits(command: Command, context: CliContext): void {
 }
 
 /** Adds every command to the table of `--help`, and loads the ones that the arguments could mean. */
-async function addCommands(program: Command, argv: readonly string[], context: CliContext): Promise<RunSlot> {
-  const slot: RunSlot = {};
-  for (const entry of commands) {
-    const command = program.command(entry.name).summary(entry.summary).description(entry.summary);
+async function addCommands(
+  parent: Command,
+  entries: readonly CliCommandEntry[],
+  argv: readonly string[],
+  context: CliContext,
+  slot: RunSlot,
+): Promise<void> {
+  const path = fullName(parent);
+  for (const entry of entries) {
+    const command = parent.command(entry.name).summary(entry.summary).description(entry.summary);
     applyHabits(command, context);
-    command.showHelpAfterError(`See speedtronic ${entry.name} --help.`);
+    command.showHelpAfterError(`See ${path} ${entry.name} --help.`);
     if (!argv.includes(entry.name)) continue;
     const loaded = await entry.load();
     loaded.configure(command);
+    if ("commands" in loaded) {
+      await addCommands(command, loaded.commands, argv, context, slot);
+      continue;
+    }
     command.action(() => {
       slot.chosen = { loaded, command };
     });
   }
-  program.showHelpAfterError("See speedtronic --help.");
-  return slot;
+  parent.showHelpAfterError(`See ${path} --help.`);
+}
+
+/** `speedtronic ckpt`, for messages. */
+function fullName(command: Command): string {
+  return command.parent ? `${fullName(command.parent)} ${command.name()}` : command.name();
 }
 
 interface RunSlot {
@@ -82,7 +100,8 @@ export async function runCli(argv: readonly string[], context: CliContext): Prom
   const trace = argv.includes("--trace") || /^(?:1|true|yes|on)$/i.test(context.env.SPEEDTRONIC_TRACE ?? "");
   try {
     const program = buildProgram(context);
-    const slot = await addCommands(program, argv, context);
+    const slot: RunSlot = {};
+    await addCommands(program, commands, argv, context, slot);
     if (argv.length === 0) {
       program.outputHelp({ error: true });
       return ExitCode.usage;

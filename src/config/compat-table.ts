@@ -32,7 +32,8 @@ export const compatSwitches = [
   },
   {
     key: "schedule_endpoints",
-    meaning: "The full rate is used by two updates in a row, and the floor is first reached after the run.",
+    meaning:
+      "With a warm-up, the full rate is used by two updates in a row; the cosine reaches its floor only after the last update.",
     instead: "The full rate is used once, and the last update uses the floor.",
     default: false,
     python: true,
@@ -40,8 +41,10 @@ export const compatSwitches = [
   },
   {
     key: "text_stride",
-    meaning: "Text samples do not overlap, so one token in block_size + 1 is never a target.",
-    instead: "A sample begins with the last token of the one before, so that every token is a target once.",
+    meaning:
+      "Text samples do not overlap, so one token in block_size + 1 is never a target; a short last sample is always kept.",
+    instead:
+      "A sample begins with the last token of the one before, so that every token but the first is a target; data.drop_last also leaves out a short last sample.",
     default: false,
     python: true,
     reason: "Every transition of the text should be learnt from.",

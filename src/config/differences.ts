@@ -38,11 +38,20 @@ export const addedKeys: readonly AddedKey[] = [
     reason: "Results are bit-equal only on the same number of threads, so it can be fixed.",
   },
   { path: "model.mlp_width", reason: "The rounding rule of `d_ff` does not allow every width." },
+  { path: "model.extra", reason: "Other models have settings that the reference model does not." },
   { path: "data.validation_fraction", reason: "There was no way to hold data out of training." },
   { path: "optimizer.non_finite", reason: "A diverged run went on and overwrote its good checkpoints." },
   {
     path: "optimizer.max_consecutive_skips",
     reason: "Skipping was unbounded, so a broken run could loop for ever.",
+  },
+  {
+    path: "checkpoint.keep_best",
+    reason: "Retention knew nothing of quality: an overfitting run deleted its best weights.",
+  },
+  {
+    path: "checkpoint.keep_every",
+    reason: "Milestones of a long run had to be copied away by hand before they were deleted.",
   },
   { path: "evaluation", reason: "There was no evaluation during training." },
   { path: "sampling", reason: "There was no text generation." },
@@ -162,7 +171,7 @@ export const commandLineRules: readonly ReadingRule[] = [
   {
     topic: "Exit codes",
     python: "2 for nearly everything, 1 and a traceback for the rest.",
-    here: "By cause: 2 flags and configuration, 3 data and model, 4 checkpoints, 5 training, 6 other machines, 70 a bug, 130 and 143 signals.",
+    here: "By cause: 1 what the system refused, 2 flags and configuration, 3 data and model, 4 checkpoints, 5 training, 70 a bug, 130 and 143 signals; 6 is kept for other machines.",
     reason: "Scripts can tell what happened.",
   },
   {
@@ -202,7 +211,7 @@ export const notReproduced: readonly ReadingRule[] = [
   {
     topic: "A run that has reached its target",
     python: "Rewrites its checkpoint.",
-    here: "Writes nothing.",
+    here: "Leaves its checkpoints alone.",
     reason: "Nothing has changed.",
   },
   {
@@ -210,6 +219,18 @@ export const notReproduced: readonly ReadingRule[] = [
     python: "Drawn from the global random stream.",
     here: "A function of `data.seed`, epoch and position.",
     reason: "Exact resume is impossible otherwise.",
+  },
+  {
+    topic: "Initial weights and dropout",
+    python: "Drawn from PyTorch's global generator, in the order in which they are asked for.",
+    here: "Functions of `run.seed` and the parameter's name, or of seed, micro-batch and place in the model. The distributions are the same, the numbers are not.",
+    reason: "A resume must repeat them, and adding a layer should not change the others.",
+  },
+  {
+    topic: "Text with a vocabulary below 256",
+    python: "Bytes wrap around, so that several become one token.",
+    here: "Refused when a byte of the text does not fit, naming the byte and its place.",
+    reason: "A text is not to be garbled without a word.",
   },
   {
     topic: "Rows without a visible key",

@@ -81,6 +81,11 @@ export function orNull<T extends z.ZodType>(kind: Kind<T>): Kind<z.ZodNullable<T
   return { ...kind, schema: z.nullable(kind.schema), expected: `${kind.expected}, or null` };
 }
 
+/** A free mapping, for values that somebody else checks. */
+export function mapping(): Kind<z.ZodRecord<z.ZodString, z.ZodJSONSchema>> {
+  return { schema: z.record(z.string(), z.json()), expected: "a mapping of names to values" };
+}
+
 /** A kind that the builders above cannot say. */
 export function custom<T extends z.ZodType>(
   schema: T,

@@ -21,9 +21,10 @@ export function isMapping(node: TreeNode): node is TreeNode & { fields: readonly
   return node.fields !== undefined;
 }
 
-/** For messages: a mapping as an object, anything else as its value. */
+/** The plain value: a mapping as an object, anything else as it is. */
 export function writtenValue(node: TreeNode): unknown {
-  return isMapping(node) ? {} : node.value;
+  if (!isMapping(node)) return node.value;
+  return Object.fromEntries(node.fields.map(({ key, node: child }) => [key, writtenValue(child)]));
 }
 
 function isPlainObject(value: unknown): value is Record<string, unknown> {

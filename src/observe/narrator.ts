@@ -26,12 +26,20 @@ export function shownRate(payload: Payload): number | undefined {
 
 export class Narrator {
   #targetStep: number | undefined;
+  /** The run was at its target from the start: that has been said then. */
+  #isIdle = false;
 
   /** Lines for an event, none for those that say nothing to people. */
   describe(event: string, payload: Payload): string[] {
-    if (event === "train_start") this.#targetStep = numberAt(payload, "target_step");
+    if (event === "train_start") {
+      this.#targetStep = numberAt(payload, "target_step");
+      this.#isIdle = payload.start_step === payload.target_step;
+    }
     if (event === "train_step") return [this.#describeStep(payload)];
     if (event === "sample") return describeSample(payload);
+    if (event === "resume") return describeResume(payload);
+    if (event === "weights_loaded") return describeWeights(payload);
+    if (event === "train_end" && this.#isIdle) return [];
     const describe = Object.hasOwn(sentences, event) ? sentences[event] : undefined;
     return [describe === undefined ? describeOther(event, payload) : describe(payload)];
   }
@@ -53,15 +61,16 @@ export class Narrator {
 
 const sentences: Readonly<Record<string, (payload: Payload) => string>> = {
   train_start: (p) =>
-    [
-      `training steps ${safe(p.start_step)} to ${safe(p.target_step)} on ${safe(p.device)} (${safe(p.precision)})`,
-      ...part(p, "parameters", (n) => `${formatCount(n)} parameters`),
-      ...part(p, "threads", (n) => `${n} threads`),
-    ].join(", "),
+    p.start_step === p.target_step
+      ? `nothing to train: step ${safe(p.target_step)} is reached already`
+      : [
+          `training steps ${safe(p.start_step)} to ${safe(p.target_step)} on ${safe(p.device)} (${safe(p.precision)})`,
+          ...part(p, "parameters", (n) => `${formatCount(n)} parameters`),
+          ...part(p, "threads", (n) => `${n} ${n === 1 ? "thread" : "threads"}`),
+        ].join(", "),
   train_end: (p) =>
     [
-      `ended at step ${safe(p.steps)}${p.reason === undefined ? "" : ` (${safe(p.reason)})`}`,
-      ...part(p, "elapsed_s", (s) => `after ${formatDuration(s)}`),
+      `${describeEnd(p)}${part(p, "elapsed_s", (s) => ` after ${formatDuration(s)}`).join("")}`,
       ...part(p, "loss", (loss) => `loss ${formatLoss(loss)}`),
       ...part(p, "validation_loss", (loss) => `validation loss ${formatLoss(loss)}`),
     ].join(", "),
@@ -70,7 +79,6 @@ const sentences: Readonly<Record<string, (payload: Payload) => string>> = {
     `step ${safe(p.step)}  checkpoint ${safe(p.path)}${part(p, "save_s", (s) => ` (${formatDuration(s)})`).join("")}`,
   checkpoint_failed: (p) =>
     `warning: checkpoint of step ${safe(p.step)} failed: ${safe(p.error)}${typeof p.kept === "string" ? `; kept ${safe(p.kept)}` : ""}`,
-  resume: (p) => `resumed after step ${safe(p.step)} from ${safe(p.path)}`,
   evaluation: (p) =>
     [
       `step ${safe(p.step)}`,
@@ -83,6 +91,33 @@ const sentences: Readonly<Record<string, (payload: Payload) => string>> = {
   warning: (p) => `warning: ${safe(p.message)}`,
   log: (p) => (p.level === "ERROR" ? `error: ${safe(p.message)}` : safe(p.message)),
 };
+
+function describeEnd({ steps, reason }: Payload): string {
+  const step = `step ${safe(steps)}`;
+  if (reason === undefined) return `ended at ${step}`;
+  if (reason === "target") return `reached ${step}`;
+  return reason === "error" ? `failed at ${step}` : `stopped by ${safe(reason)} at ${step}`;
+}
+
+/** Where it goes on, then whatever makes this start differ from the run before. */
+function describeWeights(payload: Payload): string[] {
+  const differences = Array.isArray(payload.differences) ? payload.differences : [];
+  return [
+    `initial weights from ${safe(payload.path)}`,
+    ...String(payload.report)
+      .split("\n")
+      .map((line) => `  ${safe(line)}`),
+    ...differences.map((difference) => `  their model differs: ${safe(difference)}`),
+  ];
+}
+
+function describeResume(payload: Payload): string[] {
+  const { notes } = payload;
+  return [
+    `resumed after step ${safe(payload.step)} from ${safe(payload.path)}`,
+    ...(Array.isArray(notes) ? notes : []).map((note) => `note: ${safe(note)}`),
+  ];
+}
 
 function describeSample(payload: Payload): string[] {
   const text = escapeControls(`${payload.prompt ?? ""}${payload.text ?? ""}`, "\n\t").split("\n");

@@ -37,7 +37,8 @@ export function detectTerminal(
   };
 }
 
-export type TextStyle = Parameters<typeof styleText>[0];
+type Style = "bold" | "cyan" | "gray" | "green" | "yellow";
+export type TextStyle = Style | Style[];
 
 /** A painter that leaves text alone where there are no colours. */
 export function makePainter(hasColor: boolean): (style: TextStyle, text: string) => string {

@@ -86,7 +86,7 @@ describe("validate", () => {
     [["--trace"], {}],
     [[], { SPEEDTRONIC_TRACE: "1" }],
   ])("adds a stack trace when asked: %j %j", async (args, env) => {
-    const { code, err } = await cli(["validate", ...args, "-c", join(folder, "none.yaml")], env);
+    const { code, err } = await cli(["validate", ...args, "-c", join(folder, "none.yaml")], { env });
     expect(code).toBe(2);
     expect(err).toMatch(/^speedtronic: error: .*: no such file.*\n\s+at /);
     expect(err).toContain("caused by: ENOENT");

@@ -109,6 +109,8 @@ const pythonDefaults: Plain = {
 
 function flatten(value: unknown, path = ""): [string, unknown][] {
   if (typeof value !== "object" || value === null || Array.isArray(value)) return [[path, value]];
+  // A free mapping is one key, and empty by default.
+  if (Object.keys(value).length === 0) return [[path, value]];
   return Object.entries(value).flatMap(([key, child]) =>
     flatten(child, path === "" ? key : `${path}.${key}`),
   );

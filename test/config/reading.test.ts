@@ -9,6 +9,7 @@ import {
   type ConfigProblem,
   compatSwitches,
   effectiveMaxSteps,
+  formatConfig,
   loadConfigFile,
   parseConfigText,
   prefetchBatches,
@@ -269,5 +270,44 @@ describe("overrides", () => {
   it("leave the base as it was", () => {
     over("optimizer.lr=5");
     expect(resolveConfig(base).optimizer.lr).toBe(1);
+  });
+});
+
+describe("settings of one model", () => {
+  const extra = { norm_eps: 1e-6, qkv_bias: true, rope_scaling: { type: "linear", factor: 2 } };
+
+  it("are taken as they are written, in files, overrides and code", () => {
+    const text =
+      "model:\n  name: llama\n  extra:\n    norm_eps: 1e-6\n    qkv_bias: true\n    rope_scaling: {type: linear, factor: 2}\n";
+    const fromFile = parseConfigText(text, { format: "yaml" });
+    expect(resolveConfig(fromFile).model.extra).toEqual(extra);
+    expect(resolveConfig({ model: { extra } }).model.extra).toEqual(extra);
+    const overridden = applyOverrides(fromFile, ["model.extra={head_dim: 8}"]);
+    expect(resolveConfig(overridden).model.extra).toEqual({ head_dim: 8 });
+    expect(resolveConfig({}).model.extra).toEqual({});
+  });
+
+  it("survive being written out", () => {
+    const config = resolveConfig({ model: { name: "llama", extra } });
+    for (const format of ["yaml", "json"] as const)
+      expect(resolveConfig(parseConfigText(formatConfig(config, format), { format })).model).toEqual(
+        config.model,
+      );
+  });
+
+  it("are a mapping", () => {
+    expect(() => resolveConfig({ model: { extra: "norm_eps" } } as never)).toThrow(
+      /model.extra: expected a mapping of names to values, got the text "norm_eps"/,
+    );
+  });
+
+  it("free n_head from dividing d_model where heads have a width of their own", () => {
+    expect(() => resolveConfig({ model: { d_model: 10, n_head: 4 } })).toThrow(
+      /4 heads do not divide d_model 10/,
+    );
+    const { model } = resolveConfig({
+      model: { name: "llama", d_model: 10, n_head: 4, extra: { head_dim: 6 } },
+    });
+    expect(model.n_head).toBe(4);
   });
 });

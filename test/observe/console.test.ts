@@ -129,7 +129,7 @@ describe("live", () => {
     train(logger);
     expect(terminal.isCursorShown).toBe(false);
     logger.warning("x.y", "mind the gap");
-    logger.emit("train_end", { steps: 2000, elapsed_s: 240, loss: 1.4321, reason: "completed" });
+    logger.emit("train_end", { steps: 2000, elapsed_s: 240, loss: 1.4321, reason: "target" });
     expect(terminal.isCursorShown).toBe(true);
     const closing = logger.close();
     await vi.runAllTimersAsync();
@@ -231,7 +231,7 @@ describe("plain", () => {
       "step 1002 skipped: non_finite_loss",
       "warning: checkpoint of step 1002 failed: no space left; kept step-000000000100",
       "step 1001/2000  loss 2.3457  lr 0.0003  256 tok/s",
-      "ended at step 1001 (SIGINT), after 4m 00s, loss 1.4321",
+      "stopped by SIGINT at step 1001 after 4m 00s, loss 1.4321",
       'delta_uploaded step=3 share=0.123457 files=["a"]',
       "",
     ]);

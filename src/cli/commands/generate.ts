@@ -36,19 +36,21 @@ export const generate: CliCommand = {
   configure(command: Command): void {
     command
       .usage("--checkpoint <path> --prompt <text> [options]")
-      .option("-c, --checkpoint <path>", "checkpoint folder, or a folder that holds checkpoints (required)")
+      .option("-c, --checkpoint <path>", "folder of a run, or of one checkpoint (required)")
       .option("-p, --prompt <text>", "text to continue (required)")
       .option("-n, --max-new-tokens <n>", "length of the continuation in tokens", positiveWhole, 200)
       .option("-t, --temperature <x>", "randomness; 0 always takes the likeliest token", notNegative, 0.8)
       .option("-k, --top-k <k>", "choose among the k likeliest tokens; 0 means all", wholeOrNone, 40)
       .option("--seed <n>", "seed of the choices; the same seed gives the same text", whole, 1234)
-      .description("Continue a text with a trained model. The text goes to stdout as it is written.")
+      .description(
+        "Continue a text with a trained model. The prompt and what follows it go to stdout as they are written.",
+      )
       .addHelpText(
         "after",
         `
 Examples:
-  speedtronic generate --checkpoint runs/checkpoints --prompt "Call me"
-  speedtronic generate --checkpoint runs/checkpoints --prompt "The whale" --temperature 0 --max-new-tokens 50
+  speedtronic generate --checkpoint runs/demo --prompt "Call me"
+  speedtronic generate --checkpoint runs/demo --prompt "The whale" --temperature 0 --max-new-tokens 50
 `,
       );
   },

@@ -18,4 +18,14 @@ export const commands: readonly CliCommandEntry[] = [
     summary: "continue a text with a trained model",
     load: async () => (await import("./generate.js")).generate,
   },
+  {
+    name: "ckpt",
+    summary: "inspect, verify, compare and convert model files",
+    load: async () => (await import("./ckpt/index.js")).ckpt,
+  },
+  {
+    name: "hub",
+    summary: "serve repositories to the nodes of a run, as the Hugging Face Hub does",
+    load: async () => (await import("./hub.js")).hub,
+  },
 ];

@@ -2,12 +2,19 @@
 
 import type { Command } from "commander";
 import type { Override } from "../../config/overrides.js";
-import type { CliCommand } from "../command.js";
+import type { InitialWeights } from "../../train/initial-weights.node.js";
+import { type CliCommand, collect } from "../command.js";
 import { addConfigOptions, type ConfigOptions, readConfig } from "../config-options.js";
 import type { ResumeRequest } from "../run-training.js";
 
 export interface TrainOptions extends ConfigOptions {
   readonly resume?: true | string;
+  readonly acceptDifference?: readonly string[];
+  readonly init?: string;
+  readonly rename?: readonly string[];
+  readonly allowMissing?: readonly string[];
+  readonly allowUnexpected?: readonly string[];
+  readonly allowMismatch?: readonly string[];
   readonly device?: string;
   readonly maxSteps?: string;
   readonly outputDir?: string;
@@ -36,6 +43,25 @@ export function trainOverrides(options: TrainOptions): Override[] {
   return overrides;
 }
 
+/** What `--init` and its companions ask for; a companion alone is a usage error. */
+async function initialWeightsOf(
+  options: TrainOptions,
+  command: Command,
+): Promise<InitialWeights | undefined> {
+  const { init, rename, allowMissing = [], allowUnexpected = [], allowMismatch = [] } = options;
+  if (init === undefined) {
+    const alone = ["rename", "allowMissing", "allowUnexpected", "allowMismatch"].find(
+      (name) => command.getOptionValue(name) !== undefined,
+    );
+    const flags = command.options.find((option) => option.attributeName() === alone)?.flags;
+    if (flags !== undefined) command.error(`error: option '${flags}' needs --init`);
+    return undefined;
+  }
+  const { parseRenameRule } = await import("../../checkpoint/names/index.js");
+  const rules = (rename ?? []).map(parseRenameRule);
+  return { path: init, rules, allowMissing, allowUnexpected, allowMismatch };
+}
+
 export const train: CliCommand = {
   configure(command: Command): void {
     addConfigOptions(command);
@@ -43,6 +69,28 @@ export const train: CliCommand = {
       .option(
         "-r, --resume [auto|path]",
         "continue from the newest good checkpoint (exit 4 if there is none); auto: start fresh if there is none; or from a given one",
+      )
+      .option(
+        "--accept-difference <field>",
+        "resume although this field of model or node differs, as the refusal names it; may be repeated",
+        collect,
+      )
+      .option("--init <path>", "begin with the weights of this checkpoint folder or safetensors file")
+      .option(
+        "--rename <rule>",
+        "with --init, rename tensors: old=>new, prefix:old.=>new. or pattern:(.*)\\.w=>$1.weight; may be repeated, in order",
+        collect,
+      )
+      .option(
+        "--allow-missing <pattern>",
+        "with --init, tensors that may keep their drawn values (a.*)",
+        collect,
+      )
+      .option("--allow-unexpected <pattern>", "with --init, tensors that may be left out", collect)
+      .option(
+        "--allow-mismatch <pattern>",
+        "with --init, tensors that may have another shape or dtype",
+        collect,
       )
       .option("-d, --device <device>", "device to compute on: auto or cpu")
       .option("-n, --max-steps <n>", "optimizer step at which the run ends, counted from its first start")
@@ -58,6 +106,7 @@ Examples:
   speedtronic train --config configs/smoke.yaml
   speedtronic train --config configs/demo.yaml --set optimizer.lr=1e-3 --output-dir runs/lr-1e-3
   speedtronic train --config configs/demo.yaml --resume --max-steps 2000
+  speedtronic train --config configs/demo.yaml --init runs/old --output-dir runs/new
 `,
       );
   },
@@ -68,6 +117,9 @@ Examples:
     const { refuseUnsupported } = await import("../../config/unsupported.js");
     refuseUnsupported(config);
     const { runTraining } = await import("../run-training.js");
-    return runTraining({ config, resume: resumeRequest(options.resume) }, context);
+    const { acceptDifference: acceptDifferences = [] } = options;
+    const initialWeights = await initialWeightsOf(options, command);
+    const request = { config, resume: resumeRequest(options.resume), acceptDifferences };
+    return runTraining(initialWeights ? { ...request, initialWeights } : request, context);
   },
 };

@@ -13,7 +13,17 @@ export const checkpoint = defineSection({
       500,
       "Steps between two checkpoints; the end of the run is saved too.",
     ),
-    keep_last: field(orNull(whole({ min: 1 })), 3, "Checkpoints to keep; null keeps all."),
+    keep_last: field(orNull(whole({ min: 1 })), 3, "Newest checkpoints to keep; null keeps all."),
     resume: field(flag(), false, "Continue from the newest checkpoint, or start fresh if there is none."),
+    keep_best: field(
+      whole({ min: 0 }),
+      1,
+      "Checkpoints of lowest validation loss to keep besides; only steps that were evaluated compete.",
+    ),
+    keep_every: field(
+      orNull(whole({ min: 1 })),
+      null,
+      "Every multiple of this step is saved and kept for good; null for none.",
+    ),
   },
 });

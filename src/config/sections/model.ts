@@ -1,7 +1,7 @@
 // Section `model`: the shape of the model. The registered names live in the model registry, which needs the
 // tensor engine; a name is therefore checked when the model is built, not here.
 
-import { defineSection, field, flag, orNull, real, text, whole } from "../field.js";
+import { defineSection, field, flag, mapping, orNull, real, text, whole } from "../field.js";
 
 const REFERENCE_NAMES = new Set(["reference_transformer", "gpt"]);
 
@@ -57,13 +57,19 @@ export const model = defineSection({
       null,
       "Exact inner width of the MLP, instead of the rounding rule of d_ff.",
     ),
+    extra: field(
+      mapping(),
+      {},
+      "Settings that only the named model has, such as norm_eps and qkv_bias of llama; checked when it is built.",
+    ),
   },
   checks: [
     {
       at: "n_head",
-      needs: ["n_head", "d_model"],
-      test: ({ n_head, d_model }) =>
-        d_model % n_head === 0
+      needs: ["n_head", "d_model", "extra"],
+      test: ({ n_head, d_model, extra }) =>
+        // Heads with a width of their own need not fill the model's.
+        d_model % n_head === 0 || typeof extra.head_dim === "number"
           ? undefined
           : `${n_head} heads do not divide d_model ${d_model}; n_head could be ${nearestDivisors(d_model, n_head)}, or d_model ${neighbouringMultiples(d_model, n_head)}`,
     },

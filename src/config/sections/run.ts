@@ -6,7 +6,11 @@ export const run = defineSection({
   name: "run",
   summary: "Identity, length and place of the run.",
   shape: {
-    name: field(text(), "speedtronic-run", "A name for people; it appears in the start event."),
+    name: field(
+      text(),
+      "speedtronic-run",
+      "A name for people; it is saved with the configuration in every checkpoint.",
+    ),
     seed: field(
       whole(),
       1234,

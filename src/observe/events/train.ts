@@ -122,14 +122,14 @@ export const trainEventDocs = {
     },
   },
   train_end: {
-    doc: "Training ended without an error.",
+    doc: "Training ended, as `reason` says.",
     keys: {
       steps: int("absolute step reached"),
       elapsed_s: float("seconds that this fit took"),
       loss: float("loss of the last update of this fit, or null if there was none"),
       samples: int("samples seen, cumulative"),
       tokens: int("tokens seen, cumulative"),
-      reason: text("why it ended: completed, or what stopped it"),
+      reason: text("why it ended: target, error, or what stopped it, such as SIGINT"),
       validation_loss: float("last validation loss"),
     },
   },
