@@ -1,7 +1,10 @@
 // A transformer in the style of GPT-2, written against the public API alone: learned positions, LayerNorm with
 // bias, GELU, one projection for queries, keys and values. Registered by name, so that a config can choose it.
-// Dimension names: B batch, T positions, V vocabulary, D model width, H heads, W head width.
+// Dimension names: B batch, T positions, V vocabulary, D model width, H heads.
+// Run it with: npx tsx examples/gpt2-style.ts
 
+import { fileURLToPath, pathToFileURL } from "node:url";
+import { type TrainResult, trainFromConfig } from "speedtronic";
 import {
   checkInputNames,
   Dropout,
@@ -152,3 +155,36 @@ export function buildGpt2Style(options: Partial<ModelOptions> = {}): Gpt2Style {
 }
 
 registerModel("gpt2_style", buildGpt2Style);
+
+/** Trains it on the bytes of a book, as any registered model: the configuration only names it. */
+export async function main(
+  options: { steps?: number; outputDir?: string; stream?: { write(text: string): unknown } } = {},
+): Promise<TrainResult> {
+  const { steps = 100, outputDir = "runs/gpt2-style", stream } = options;
+  return trainFromConfig(
+    {
+      run: { max_steps: steps, output_dir: outputDir },
+      model: {
+        name: "gpt2_style",
+        vocab_size: 256,
+        max_seq_len: 64,
+        n_layer: 2,
+        n_head: 4,
+        d_model: 64,
+        d_ff: 256,
+      },
+      data: {
+        text_path: fileURLToPath(new URL("../assets/moby-dick.txt", import.meta.url)),
+        micro_batch_size: 8,
+        shuffle: true,
+      },
+      optimizer: { lr: 3e-3 },
+      scheduler: { warmup_steps: 10 },
+      sampling: { at_end: true, prompt: "The ", max_new_tokens: 80 },
+      logging: { every_steps: 20 },
+    },
+    stream ? { stream } : {},
+  );
+}
+
+if (import.meta.url === pathToFileURL(process.argv[1] ?? "").href) await main({ stream: process.stdout });
