@@ -1,11 +1,15 @@
 // `npm run bench -- <name> [options]`: the source of every published number. Build first (`npm run build`).
 
 import { parseArgs } from "node:util";
+import { benchCheckpoint, formatCheckpoint } from "./checkpoint.js";
+import { benchSafetensors, formatSafetensors } from "./safetensors.js";
 import { benchStartup, formatStartup } from "./startup.js";
 import { benchStep, formatStep } from "./step.js";
 
 const usage = `npm run bench -- step [--sizes S,M] [--rounds 3] [--steps 20] [--threads 2] [--probe DIR] [--json]
 npm run bench -- startup [--rounds 5] [--json]
+npm run bench -- safetensors [--rounds 3] [--size-mb 1000] [--threads 2] [--folder DIR] [--json]
+npm run bench -- checkpoint [--sizes M] [--rounds 3] [--threads 2] [--folder DIR] [--json]
 `;
 
 const { values, positionals } = parseArgs({
@@ -16,6 +20,8 @@ const { values, positionals } = parseArgs({
     steps: { type: "string", default: "20" },
     threads: { type: "string", default: "2" },
     probe: { type: "string" },
+    "size-mb": { type: "string", default: "1000" },
+    folder: { type: "string" },
     json: { type: "boolean", default: false },
   },
 });
@@ -37,6 +43,28 @@ switch (positionals[0]) {
   case "startup": {
     const result = benchStartup({ rounds: Number(values.rounds), log });
     console.log(values.json ? JSON.stringify(result, null, 2) : formatStartup(result));
+    break;
+  }
+  case "safetensors": {
+    const result = await benchSafetensors({
+      rounds: Number(values.rounds),
+      sizeMb: Number(values["size-mb"]),
+      threads: Number(values.threads),
+      folder: values.folder,
+      log,
+    });
+    console.log(values.json ? JSON.stringify(result, null, 2) : formatSafetensors(result));
+    break;
+  }
+  case "checkpoint": {
+    const result = benchCheckpoint({
+      sizeNames: values.sizes.split(","),
+      rounds: Number(values.rounds),
+      threads: Number(values.threads),
+      folder: values.folder,
+      log,
+    });
+    console.log(values.json ? JSON.stringify(result, null, 2) : formatCheckpoint(result));
     break;
   }
   default:

@@ -1,0 +1,10 @@
+import { defineConfig } from "vitest/config";
+
+export default defineConfig({
+  test: {
+    include: ["interop/**/*.interop.test.ts"],
+    testTimeout: 1_800_000,
+    hookTimeout: 1_800_000,
+    fileParallelism: false,
+  },
+});
