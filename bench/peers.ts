@@ -20,7 +20,7 @@ const tcmallocPaths = [
   "/usr/lib/x86_64-linux-gnu/libtcmalloc.so.4",
 ];
 
-export const tcmalloc = tcmallocPaths.find(existsSync);
+const tcmalloc = tcmallocPaths.find(existsSync);
 
 export function speedtronicPeer(size: BenchSize, threads: number, steps: number): Peer {
   const script = here("step-speedtronic.mjs");
@@ -48,27 +48,15 @@ export function makeProbeData(python: string, folder: string, size: BenchSize): 
   return data;
 }
 
+/** The variants of PyTorch, with tcmalloc where the machine has it. */
 export function torchPeers(python: string, sizeName: string, threads: number, steps: number): Peer[] {
   const script = here("../interop/bench/torch_step.py");
-  const allocators = tcmalloc ? [undefined, tcmalloc] : [undefined];
-  return ["eager", "sdpa", "compile"].flatMap((variant) =>
-    allocators.map((allocator) => ({
-      name: `torch ${variant}${allocator ? " + tcmalloc" : ""}`,
-      command: [
-        python,
-        script,
-        "--variant",
-        variant,
-        "--size",
-        sizeName,
-        "--threads",
-        `${threads}`,
-        "--steps",
-        `${steps}`,
-      ],
-      env: { OMP_NUM_THREADS: String(threads), ...(allocator ? { LD_PRELOAD: allocator } : {}) },
-    })),
-  );
+  const counts = ["--threads", `${threads}`, "--steps", `${steps}`];
+  return ["eager", "sdpa", "compile"].map((variant) => ({
+    name: `torch ${variant}${tcmalloc ? " + tcmalloc" : ""}`,
+    command: [python, script, "--variant", variant, "--size", sizeName, ...counts],
+    env: { OMP_NUM_THREADS: String(threads), ...(tcmalloc ? { LD_PRELOAD: tcmalloc } : {}) },
+  }));
 }
 
 /** The environment without settings that slow a current BLAS down. */

@@ -78,7 +78,7 @@ function measureSize(name: string, size: BenchSize, python: string | undefined, 
         }
       : {}),
   };
-  const about = runs.get("torch eager")?.[0];
+  const about = [...runs].find(([engine]) => engine.startsWith("torch"))?.[1][0];
   return {
     engines,
     ratios,

@@ -14,6 +14,7 @@ import type { TensorData } from "../tensor/dtype.js";
 import { countFlops } from "../tensor/flops.js";
 import { rngInputName } from "../tensor/trace/context.js";
 import { ConfigError, TrainingError } from "../util/errors.js";
+import { collectGarbage } from "../util/garbage.node.js";
 import { Checkpointer, type CheckpointerOptions, refreshModel } from "./checkpointer.js";
 import type { CoordinatedRun, SyncCoordinator } from "./coordinator.js";
 import type { TrainEngine, UpdateRequest, UpdateResult } from "./engine/contract.js";
@@ -237,6 +238,10 @@ export class Trainer {
     this.#noteEpoch(batches);
     const microbatches = [];
     for (const loaded of batches) microbatches.push(await this.#microbatch(loaded, meter));
+    if (!meter.isWarm) {
+      meter.isWarm = true;
+      collectGarbage();
+    }
     const rate = lr * this.#schedule(this.#state.step);
     this.#isWhole = false;
     const result = await this.#options.engine.update({
@@ -494,6 +499,8 @@ export class Trainer {
 class MeterState {
   flops: { readonly perToken: number } | undefined;
   peakFlops: number | undefined;
+  /** Whether the first update's graphs are compiled and what that took is given back. */
+  isWarm = false;
 
   constructor(
     readonly rates: RateMeter,

@@ -1,7 +1,9 @@
 // Entry of the worker thread: makes one local engine and answers requests to it, one after another.
 
 import { parentPort } from "node:worker_threads";
+import type { Graph } from "../../tensor/trace/graph.js";
 import { invariant, SpeedtronicError } from "../../util/errors.js";
+import { collectGarbage } from "../../util/garbage.node.js";
 import type { EngineOptions, TrainEngine } from "./contract.js";
 import { createLocalEngine } from "./local-engine.node.js";
 
@@ -49,6 +51,12 @@ async function answer({ method, args }: EngineRequest): Promise<unknown> {
   // A run that could not be built closes what was never created.
   if (method === "close" && !engine) return undefined;
   invariant(engine, "an engine is created before it is used");
+  if (method === "addProgram") {
+    const program = await engine.addProgram(args[0] as Graph);
+    // A graph's way through the passes to its encoded model leaves several times its size behind.
+    collectGarbage();
+    return program;
+  }
   return (engine[method] as (...args: readonly unknown[]) => Promise<unknown>).apply(
     engine,
     args as unknown[],
