@@ -26,4 +26,5 @@ export {
   trainFromConfig,
 } from "./runtime.node.js";
 export { traceEvaluation, traceTraining } from "./trace-model.js";
-export { Trainer, type TrainerOptions } from "./trainer.js";
+export { Trainer } from "./trainer.js";
+export type { TrainerOptions } from "./trainer-options.js";

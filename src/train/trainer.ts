@@ -1,13 +1,9 @@
 // The training loop. One update: K microbatches, one averaged and clipped gradient, one optimiser step; then
 // whatever is due: coordinator, metrics, evaluation, sample text, checkpoint. Knows nothing of configuration
-// files, signals or processes.
+// files, signals or processes. Long because the loop is one idea: each part of it reads and moves the same state.
 
-import type { JsonObject } from "../checkpoint/content.js";
 import type { LoadedCheckpoint, OpenedCheckpoint } from "../checkpoint/load.js";
-import type { DataLoader, DataPosition, Dataset, LoadedBatch } from "../data/types.js";
-import type { TrainableModel } from "../nn/contract.js";
-import type { EventMap } from "../observe/events/catalogue.js";
-import type { MetricLogger } from "../observe/metric-logger.js";
+import type { DataPosition, LoadedBatch } from "../data/types.js";
 import { RateMeter } from "../observe/rate-meter.js";
 import type { Schedule } from "../schedule/index.js";
 import type { TensorData } from "../tensor/dtype.js";
@@ -15,68 +11,17 @@ import { countFlops } from "../tensor/flops.js";
 import { rngInputName } from "../tensor/trace/context.js";
 import { ConfigError, TrainingError } from "../util/errors.js";
 import { collectGarbage } from "../util/garbage.node.js";
-import { Checkpointer, type CheckpointerOptions, refreshModel } from "./checkpointer.js";
-import type { CoordinatedRun, SyncCoordinator } from "./coordinator.js";
-import type { TrainEngine, UpdateRequest, UpdateResult } from "./engine/contract.js";
+import { Checkpointer, refreshModel } from "./checkpointer.js";
+import type { CoordinatedRun } from "./coordinator.js";
+import type { UpdateResult } from "./engine/contract.js";
 import { evaluateDataset } from "./evaluation.js";
+import { MeterState } from "./meter.js";
 import { measurePeakFlops } from "./peak-flops.js";
 import { defaultProgramLimit, ProgramCache } from "./programs.js";
 import type { StopReason, TrainResult } from "./result.js";
 import { fromTrainerState, initialState, type RunState, toTrainerState } from "./state.js";
 import { traceEvaluation, traceTraining } from "./trace-model.js";
-
-export interface TrainerOptions {
-  readonly model: TrainableModel;
-  /** Holds the model's parameters; the trainer does not close it. */
-  readonly engine: TrainEngine;
-  readonly loader: DataLoader;
-  readonly logger: MetricLogger;
-  /** Absolute step at which the run ends. */
-  readonly maxSteps: number;
-  /** Microbatches per update. Default 1. */
-  readonly accumulationSteps?: number;
-  readonly lr: number;
-  /** Default: constant. */
-  readonly schedule?: Schedule;
-  /** Largest gradient norm; null (default): no clipping. */
-  readonly gradClip?: number | null;
-  /** See `UpdateRequest.averaging`. Default `targets`. */
-  readonly averaging?: UpdateRequest["averaging"];
-  /** What a NaN or infinite loss or gradient does. Default: stop at the first. */
-  readonly nonFinite?: { readonly policy: "stop" | "skip"; readonly maxConsecutiveSkips: number };
-  /** Seed of dropout. Default 0. */
-  readonly seed?: number;
-  readonly validation?: {
-    readonly dataset: Dataset;
-    readonly batchSize: number;
-    /** Null: only at the end. */
-    readonly everySteps: number | null;
-    readonly maxBatches: number | null;
-    /** One token is one byte: report bits per byte. */
-    readonly isByteLevel: boolean;
-  };
-  /** Writes sample text from the engine's present parameters. */
-  readonly sampling?: {
-    readonly everySteps: number | null;
-    readonly atEnd: boolean;
-    readonly prompt: string;
-    sample(signal: AbortSignal | undefined): Promise<string>;
-  };
-  readonly checkpoints?: CheckpointerOptions;
-  readonly coordinator?: SyncCoordinator;
-  /** Clear the optimiser state after a synchronisation. Default false. */
-  readonly resetInnerOptimizer?: boolean;
-  /** Aborting it ends the run after the update in progress, saved. */
-  readonly signal?: AbortSignal;
-  /** Report the next update's learning rate as `lr`. Default false. */
-  readonly reportsNextLr?: boolean;
-  /** Measure the machine's matrix peak once, for `mfu`. Default false. */
-  readonly measuresMfu?: boolean;
-  /** Facts about the run's origin that every checkpoint should carry. */
-  readonly extra?: JsonObject;
-  /** Further fields of the `train_start` event. */
-  readonly startInfo?: Partial<EventMap["train_start"]>;
-}
+import type { TrainerOptions } from "./trainer-options.js";
 
 /** Updates before the machine's peak is measured: the first ones are slow and worth showing soon. */
 const stepsBeforePeak = 5;
@@ -492,23 +437,6 @@ export class Trainer {
       ooo_backprop: null,
       ...startInfo,
     });
-  }
-}
-
-/** Speed of one `fit`, and what MFU needs, known only after the first updates. */
-class MeterState {
-  flops: { readonly perToken: number } | undefined;
-  peakFlops: number | undefined;
-  /** Whether the first update's graphs are compiled and what that took is given back. */
-  isWarm = false;
-
-  constructor(
-    readonly rates: RateMeter,
-    readonly startStep: number,
-  ) {}
-
-  mfu(tokensPerSec: number): number | undefined {
-    return this.flops && this.peakFlops ? (this.flops.perToken * tokensPerSec) / this.peakFlops : undefined;
   }
 }
 

@@ -1,5 +1,6 @@
 // Trains on the onnx backend in its worker and prints, as JSON, what the process holds around two steps. Run with
-// --expose-gc. Arguments: output folder, early step, late step, `one` or `many` shapes of batches.
+// --expose-gc. Arguments: output folder, early step, late step, and `demo` (the demo's model), `one` or `many` (a tiny
+// one, with one shape of batches or with many).
 
 import { readdirSync } from "node:fs";
 import { trainFromConfig } from "../../src/index.js";
@@ -12,10 +13,19 @@ interface Sample {
   readonly resources: Readonly<Record<string, number>>;
 }
 
-const [outputDir, early, late, shapes] = process.argv.slice(2) as [string, string, string, "one" | "many"];
+const [outputDir, early, late, shapes] = process.argv.slice(2) as [
+  string,
+  string,
+  string,
+  "demo" | "one" | "many",
+];
 /** Samples are taken at as many steps in a row, because one alone catches the allocator at a chance moment. */
 const window = 21;
-const lengths = shapes === "one" ? [8] : Array.from({ length: 10 }, (_, i) => i + 7);
+const isDemo = shapes === "demo";
+const lengths = isDemo ? [128] : shapes === "one" ? [8] : Array.from({ length: 10 }, (_, i) => i + 7);
+const model = isDemo
+  ? { vocab_size: 256, max_seq_len: 128, n_layer: 4, n_head: 6, d_model: 192, d_ff: 768, dropout: 0.1 }
+  : { vocab_size: 32, max_seq_len: 16, n_layer: 2, n_head: 2, d_model: 32, d_ff: 64, dropout: 0.1 };
 
 function sample(): Sample {
   globalThis.gc!();
@@ -30,8 +40,8 @@ const taken: Record<string, Sample[]> = { [early]: [], [late]: [] };
 const last = Number(late) + window - 1;
 await trainFromConfig(
   {
-    run: { max_steps: last, output_dir: outputDir, threads: 1 },
-    model: { vocab_size: 32, max_seq_len: 16, n_layer: 2, n_head: 2, d_model: 32, d_ff: 64, dropout: 0.1 },
+    run: { max_steps: last, output_dir: outputDir, threads: isDemo ? 2 : 1 },
+    model,
     data: { micro_batch_size: 2, target_batch_size: 4, shuffle: true, num_workers: 1 },
     // Far enough from both windows that no save is under way in them.
     checkpoint: { every_steps: 80, keep_last: 2 },
