@@ -10,7 +10,7 @@ const layers: readonly (readonly string[])[] = [
   ["util"],
   ["tensor"],
   ["nn", "optim", "schedule", "formats"],
-  ["data", "checkpoint", "observe", "config"],
+  ["data", "checkpoint", "observe", "config", "distributed"],
   ["interchange", "hub-server"],
   ["train"],
   ["cli", "index.ts"],

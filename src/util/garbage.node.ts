@@ -4,15 +4,18 @@
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 
-let collect: (() => void) | undefined;
+/** False where this V8 does not hand its collector out. */
+let collect: (() => void) | false | undefined;
 
-/** One full collection of this thread's heap; some 10 ms. */
+/** One full collection of this thread's heap; some 10 ms. Housekeeping: does nothing where it cannot. */
 export function collectGarbage(): void {
-  if (!collect) {
-    setFlagsFromString("--expose-gc");
-    collect = runInNewContext("gc") as () => void;
-    // Contexts made later, a user's among them, do not get to see it.
-    setFlagsFromString("--no-expose-gc");
-  }
-  collect();
+  collect ??= findCollector();
+  if (collect) collect();
+}
+
+function findCollector(): (() => void) | false {
+  // The flag is one for all threads, so it stays set: switching it off could hit another thread at this point.
+  setFlagsFromString("--expose-gc");
+  const found: unknown = runInNewContext("typeof gc === 'function' && gc");
+  return typeof found === "function" ? (found as () => void) : false;
 }
