@@ -30,14 +30,6 @@ export const crossChecks: readonly CrossCheck[] = [
         : undefined,
   },
   {
-    at: "evaluation.every_steps",
-    needs: ["evaluation.every_steps", "data.validation_fraction"],
-    test: ({ evaluation, data }) =>
-      evaluation.every_steps !== null && data.validation_fraction === 0
-        ? "there is nothing to evaluate on; hold out a part of the text with data.validation_fraction, such as 0.05"
-        : undefined,
-  },
-  {
     at: "data.max_steps",
     needs: ["data.max_steps", "run.max_steps"],
     severity: "warning",

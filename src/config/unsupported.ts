@@ -24,10 +24,20 @@ export interface UnsupportedReport {
   readonly notices: readonly Unsupported[];
 }
 
+/** What a program hands over besides the configuration. */
+export interface Given {
+  /** Samples of its own, which take the place of text and synthetic data. */
+  readonly hasDataset?: boolean;
+  /** Samples of its own for the validation loss, instead of a held-out part. */
+  readonly hasValidation?: boolean;
+  /** The model recomputes activations by itself when asked to. */
+  readonly hasRecomputation?: boolean;
+}
+
 interface Rule {
   readonly kind: "refusal" | "notice";
   readonly path: string;
-  applies(config: SpeedtronicConfig): boolean;
+  applies(config: SpeedtronicConfig, given: Given): boolean;
   readonly reason: string | ((config: SpeedtronicConfig) => string);
   readonly action: string;
 }
@@ -71,8 +81,10 @@ const refusals: readonly Rule[] = [
   {
     kind: "refusal",
     path: "gradient_checkpointing",
-    applies: ({ gradient_checkpointing }) => gradient_checkpointing,
-    reason: "recomputing activations is not built yet",
+    applies: ({ gradient_checkpointing }, { hasRecomputation }) =>
+      gradient_checkpointing && !hasRecomputation,
+    reason:
+      "recomputing activations is not built yet, and the model has no setGradientCheckpointing of its own",
     action: "set it to false, and lower data.micro_batch_size if memory is short",
   },
   {
@@ -85,9 +97,25 @@ const refusals: readonly Rule[] = [
   {
     kind: "refusal",
     path: "data.validation_fraction",
-    applies: ({ data }) => data.validation_fraction > 0 && data.text_path === null,
+    applies: ({ data }, { hasDataset, hasValidation }) =>
+      data.validation_fraction > 0 && data.text_path === null && !hasDataset && !hasValidation,
     reason: "only a text can be split, and there is nothing to learn from held-out random tokens",
     action: "set it to 0, or name a text file with data.text_path",
+  },
+  {
+    kind: "refusal",
+    path: "data.validation_fraction",
+    applies: ({ data }, { hasValidation }) => data.validation_fraction > 0 && hasValidation === true,
+    reason: "samples for the validation loss are handed over as well",
+    action: "keep one of the two",
+  },
+  {
+    kind: "refusal",
+    path: "evaluation.every_steps",
+    applies: ({ evaluation, data }, { hasValidation }) =>
+      evaluation.every_steps !== null && data.validation_fraction === 0 && !hasValidation,
+    reason: "there is nothing to evaluate on",
+    action: "hold out a part of the text with data.validation_fraction, such as 0.05",
   },
   {
     kind: "refusal",
@@ -193,10 +221,10 @@ function valueAt(config: SpeedtronicConfig, path: string): unknown {
 }
 
 /** What training cannot do as asked, and what it does otherwise than the file may suggest. */
-export function collectUnsupported(config: SpeedtronicConfig): UnsupportedReport {
+export function collectUnsupported(config: SpeedtronicConfig, given: Given = {}): UnsupportedReport {
   const found = (rules: readonly Rule[]): Unsupported[] =>
     rules
-      .filter((rule) => rule.applies(config))
+      .filter((rule) => rule.applies(config, given))
       .map(({ path, reason, action }) => ({
         path,
         value: valueAt(config, path),
@@ -217,8 +245,8 @@ function shown(value: unknown): string {
 }
 
 /** @throws ConfigError naming every refusal */
-export function refuseUnsupported(config: SpeedtronicConfig): void {
-  const { refusals: found } = collectUnsupported(config);
+export function refuseUnsupported(config: SpeedtronicConfig, given: Given = {}): void {
+  const { refusals: found } = collectUnsupported(config, given);
   if (found.length === 0) return;
   const lines = found.map(formatUnsupported);
   const message =

@@ -26,6 +26,11 @@ export interface ModelOutput {
 /** Anything the trainer can train. */
 export interface TrainableModel extends Module {
   forward(inputs: ModelInputs): ModelOutput;
+  /**
+   * Asked once, before the first trace, where the configuration wants activations recomputed in the backward pass.
+   * How is the model's own affair. Models without it cannot be trained with `gradient_checkpointing: true`.
+   */
+  setGradientCheckpointing?(enabled: boolean): void;
 }
 
 /**

@@ -31,6 +31,11 @@ export function allocate<D extends DType>(dtype: D, size: number): DTypeArrays[D
   return new arrayConstructors[dtype](size) as DTypeArrays[D];
 }
 
+/** Whether `data` is of the kind that holds `dtype`. */
+export function isStorageOf(dtype: DType, data: unknown): boolean {
+  return Object.hasOwn(arrayConstructors, dtype) && data instanceof arrayConstructors[dtype];
+}
+
 const arrayConstructors = {
   float32: Float32Array,
   float64: Float64Array,

@@ -2,7 +2,7 @@
 // the model that asked for it.
 
 import { ModelError } from "../util/errors.js";
-import { formatShape } from "./shape.js";
+import { formatShape, isShape, type Shape } from "./shape.js";
 import type { Tensor } from "./tensor.js";
 
 export class OperatorError extends ModelError {}
@@ -18,6 +18,12 @@ export function operatorError(op: string, problem: string, inputs: readonly Tens
       details: { op, inputs: inputs.map((t) => ({ shape: t.shape, dtype: t.dtype })), line },
     },
   );
+}
+
+/** Refuses a shape with an extent that is no count. */
+export function requireExtents(op: string, shape: Shape, inputs: readonly Tensor[] = []): void {
+  if (!isShape(shape))
+    throw operatorError(op, `every extent must be an integer not below 0, got ${formatShape(shape)}`, inputs);
 }
 
 /** The nearest stack frame outside this library's own tensor and layer code; inside it if there is no other. */

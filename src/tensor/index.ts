@@ -28,3 +28,4 @@ export type { Shape } from "./shape.js";
 export { constant, input, Tensor } from "./tensor.js";
 export { isTraining, nextRandomSite, withTrace } from "./trace/context.js";
 export { type Graph, type GraphNode, toGraph } from "./trace/graph.js";
+export { type TraceOptions, trace } from "./trace/trace.js";

@@ -3,7 +3,7 @@
 
 import { ModelError } from "../util/errors.js";
 import { allocate, type TensorData } from "./dtype.js";
-import { type Shape, sizeOf } from "./shape.js";
+import { formatShape, isShape, type Shape, sizeOf } from "./shape.js";
 import { Node, Tensor } from "./tensor.js";
 import { registerLeaf } from "./trace/graph.js";
 
@@ -12,9 +12,15 @@ export class Parameter extends Tensor {
   /** False freezes it: no gradient, no update. */
   trainable: boolean;
 
+  /** Throws ModelError for a shape that is none, or `data` of another length than it holds. */
   constructor(shape: Shape, options: { data?: Float32Array; trainable?: boolean } = {}) {
     super(new Node("leaf", [], {}, [{ shape: [...shape], dtype: "float32" }], { kind: "parameter" }), 0);
-    this.#data = options.data ?? allocate("float32", sizeOf(shape));
+    if (!isShape(shape))
+      throw new ModelError(
+        `a parameter's shape must consist of integers not below 0, got ${formatShape(shape)}`,
+        { code: "parameter.shape", details: { shape } },
+      );
+    this.#data = this.#checked(options.data ?? allocate("float32", sizeOf(shape)));
     this.trainable = options.trainable ?? true;
     registerLeaf(this);
   }
@@ -30,7 +36,7 @@ export class Parameter extends Tensor {
   }
 
   set data(values: Float32Array) {
-    this.#data = values;
+    this.#data = this.#checked(values);
   }
 
   /** Whether the host has values. */
@@ -43,6 +49,15 @@ export class Parameter extends Tensor {
     const data = this.toData();
     this.#data = undefined;
     return data;
+  }
+
+  #checked(values: Float32Array): Float32Array {
+    const size = sizeOf(this.shape);
+    if (values instanceof Float32Array && values.length === size) return values;
+    throw new ModelError(
+      `a parameter of shape ${formatShape(this.shape)} takes a Float32Array of ${size} values, got ${values?.constructor.name} of length ${values?.length}`,
+      { code: "parameter.data", details: { shape: this.shape, size, length: values?.length } },
+    );
   }
 
   toData(): TensorData {

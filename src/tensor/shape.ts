@@ -2,6 +2,11 @@
 
 export type Shape = readonly number[];
 
+/** Whether `shape` is a list of counts. */
+export function isShape(shape: unknown): shape is Shape {
+  return Array.isArray(shape) && Array.from(shape).every((n) => Number.isSafeInteger(n) && n >= 0);
+}
+
 /** Number of elements; 1 for a scalar (rank 0). */
 export function sizeOf(shape: Shape): number {
   let size = 1;
@@ -52,5 +57,5 @@ export function normalizeAxis(axis: number, rank: number): number | undefined {
 }
 
 export function formatShape(shape: Shape): string {
-  return `[${shape.join(", ")}]`;
+  return `[${Array.from(shape, String).join(", ")}]`;
 }

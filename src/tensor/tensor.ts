@@ -3,9 +3,10 @@
 // backwards, so what is never used for a result costs nothing.
 
 import { InternalError } from "../util/errors.js";
-import type { DType, TensorData } from "./dtype.js";
+import { type DType, isStorageOf, type TensorData } from "./dtype.js";
+import { operatorError, requireExtents } from "./errors.js";
 import type { OpName, OpParams } from "./ops/params.js";
-import type { Shape } from "./shape.js";
+import { formatShape, type Shape, sizeOf } from "./shape.js";
 
 export interface ValueType {
   readonly shape: Shape;
@@ -56,13 +57,22 @@ export class Tensor {
   }
 }
 
-/** A named placeholder that is fed when the graph runs. */
+/** A named placeholder that is fed when the graph runs. Throws OperatorError for a shape that is none. */
 export function input(name: string, shape: Shape, dtype: DType): Tensor {
+  requireExtents("input", shape);
   return new Tensor(new Node("leaf", [], {}, [{ shape: [...shape], dtype }], { kind: "input", name }), 0);
 }
 
-/** Values that are known now and become part of the graph. */
+/** Values that are known now and become part of the graph. Throws OperatorError when array and type do not fit. */
 export function constant(data: TensorData): Tensor {
+  requireExtents("constant", data.shape);
+  if (!isStorageOf(data.dtype, data.data))
+    throw operatorError("constant", `a ${data.data?.constructor.name} cannot hold ${data.dtype} values`);
+  if (data.data.length !== sizeOf(data.shape))
+    throw operatorError(
+      "constant",
+      `shape ${formatShape(data.shape)} holds ${sizeOf(data.shape)} values, the array ${data.data.length}`,
+    );
   const type = { shape: [...data.shape], dtype: data.dtype };
   return new Tensor(new Node("leaf", [], {}, [type], { kind: "constant", data }), 0);
 }

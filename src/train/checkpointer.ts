@@ -40,6 +40,12 @@ export async function moveToEngine(model: TrainableModel, engine: TrainEngine): 
   await engine.writeParameters(values, { move: true });
 }
 
+/** Copies the engine's parameters into a model that holds none; an engine that has failed has none to give either. */
+export async function giveBack(model: TrainableModel, engine: TrainEngine): Promise<void> {
+  if ([...model.namedParameters().values()].every((parameter) => parameter.hasData)) return;
+  await refreshModel(model, engine).catch(() => undefined);
+}
+
 /** Touched at once: a fraction of a millisecond, in which nothing else can happen on the thread. */
 const touchedBytes = 1 << 20;
 

@@ -2,7 +2,7 @@
 
 import type { Dataset } from "../data/types.js";
 import { validationBatches } from "../data/validation-batches.js";
-import { countResult, lossResult, type TrainEngine } from "./engine/contract.js";
+import { countDivisor, countResult, lossResult, type TrainEngine } from "./engine/contract.js";
 import type { ProgramCache } from "./programs.js";
 
 export interface EvaluationOptions {
@@ -40,5 +40,5 @@ export async function evaluateDataset(
     lossSum += count === undefined ? loss * targetTokens : loss;
     tokens += count ?? targetTokens;
   }
-  return { loss: lossSum / Math.max(tokens, 1), tokens, elapsedS: (performance.now() - started) / 1000 };
+  return { loss: lossSum / countDivisor(tokens), tokens, elapsedS: (performance.now() - started) / 1000 };
 }

@@ -7,6 +7,7 @@ import { toPlainConfig } from "../config/serialize.js";
 import { collectUnsupported, formatUnsupported, refuseUnsupported } from "../config/unsupported.js";
 import { type BuildDataloaderOptions, buildDataloader, type DataPipeline } from "../data/build-dataloader.js";
 import { ByteTokenizer } from "../data/byte-tokenizer.js";
+import { CheckedDataset } from "../data/checked-dataset.js";
 import type { DataLoader, Dataset, Tokenizer } from "../data/types.js";
 import type { TrainableModel } from "../nn/contract.js";
 import { Generator } from "../nn/generate/generator.js";
@@ -18,7 +19,8 @@ import type { MetricLogger } from "../observe/metric-logger.js";
 import { optimizers } from "../optim/index.js";
 import { buildSchedule } from "../schedule/index.js";
 import { ConfigError, invariant } from "../util/errors.js";
-import { moveToEngine, refreshModel } from "./checkpointer.js";
+import { checkRuntimeOptions } from "./check-runtime-options.js";
+import { giveBack, moveToEngine, refreshModel } from "./checkpointer.js";
 import { buildConfiguredModel, isLanguageModel } from "./configured-model.js";
 import type { SyncCoordinator } from "./coordinator.js";
 import type { EngineOptions, TrainEngine } from "./engine/contract.js";
@@ -44,7 +46,13 @@ export interface RuntimeOptions {
   readonly initialWeights?: InitialWeights;
   /** Instead of the model that the configuration names. Its parameters are used as they are. */
   readonly model?: TrainableModel;
+  /** Samples of your own. You close it yourself. With `data.validation_fraction` its last ones are held out. */
   readonly dataset?: Dataset;
+  /**
+   * Samples for the validation loss, instead of a held-out part: scored every `evaluation.every_steps` and at the end.
+   * You close it yourself.
+   */
+  readonly validation?: Dataset;
   readonly tokenizer?: Tokenizer;
   /** Batches of any form, instead of a dataset. You close it yourself. */
   readonly loader?: DataLoader;
@@ -68,7 +76,10 @@ export interface Runtime {
   readonly runId: string;
   /** Copies the present parameters into `model`. From building until the end of `fit` they are the engine's. */
   refreshModel(): Promise<void>;
-  /** Frees threads, files, locks and loggers. Harmless when called twice. */
+  /**
+   * Gives the parameters back to `model` and frees threads, files, locks and loggers; a `fit` in progress ends first
+   * and rejects. Harmless when called twice.
+   */
   close(): Promise<void>;
 }
 
@@ -81,13 +92,16 @@ export async function buildRuntime(
   options: RuntimeOptions = {},
 ): Promise<Runtime> {
   const closers: (() => Promise<unknown> | unknown)[] = [];
-  let isClosed = false;
-  const close = async () => {
-    if (isClosed) return;
-    isClosed = true;
+  let closing: Promise<void> | undefined;
+  const closeAll = async () => {
     for (const closer of closers.reverse()) await closer();
   };
+  const close = () => {
+    closing ??= closeAll();
+    return closing;
+  };
   try {
+    checkRuntimeOptions(options);
     return await compose(resolveConfig(config as ConfigInput), options, closers, close);
   } catch (error) {
     await close();
@@ -114,12 +128,23 @@ async function compose(
   closers: (() => Promise<unknown> | unknown)[],
   close: () => Promise<void>,
 ): Promise<Runtime> {
-  refuseUnsupported(config);
+  const recomputes = config.gradient_checkpointing;
+  const early = options.model ?? (recomputes ? buildConfiguredModel(config) : undefined);
+  const given = {
+    hasDataset: options.dataset !== undefined,
+    hasValidation: options.validation !== undefined,
+    hasRecomputation: early?.setGradientCheckpointing !== undefined,
+  };
+  refuseUnsupported(config, given);
   // The engine's thread loads its native library while this thread reads data and traces the model.
   const engine = new WorkerEngine();
   closers.push(() => engine.close());
 
-  const model = options.model ?? buildConfiguredModel(config);
+  const model = early ?? buildConfiguredModel(config);
+  if (recomputes) model.setGradientCheckpointing?.(true);
+  // A model whose values another run holds keeps that state: this engine has none of them to give.
+  const hasValues = [...model.namedParameters().values()].every((parameter) => parameter.hasData);
+  if (hasValues) closers.push(() => giveBack(model, engine));
   const resume = options.resume ?? (config.checkpoint.resume ? "auto" : false);
   // Starting values take time and memory, and a resume overwrites them.
   const initializeOwn = () => {
@@ -127,7 +152,8 @@ async function compose(
   };
   if (resume === false) initializeOwn();
   const threads = config.run.threads ?? defaultThreads();
-  const created = engine.create(engineOptions(config, model, threads, options.backend ?? "onnx"));
+  const modelTitle = options.model ? `the model ${model.constructor.name}` : `model "${config.model.name}"`;
+  const created = engine.create(engineOptions(config, model, threads, options.backend ?? "onnx", modelTitle));
   created.catch(() => undefined);
   const data = await openData(config, options, closers);
   await created;
@@ -146,7 +172,12 @@ async function compose(
   closers.push(() => logger.close());
   for (const { message, details } of warnings) logger.warning("checkpoint", message, details);
   if (initial) logger.emit("weights_loaded", plainReport(initial));
-  for (const notice of collectUnsupported(config).notices)
+  if (options.model && hasValues && !loaded && !initial && isAllZero(model))
+    logger.warning(
+      "model.all_zero",
+      "every parameter of the model is zero, and most models cannot learn from there: was initialize(model, seed) forgotten?",
+    );
+  for (const notice of collectUnsupported(config, given).notices)
     logger.warning("config.notice", formatUnsupported(notice));
 
   const { runtime: engineRuntime, backend } = await engine.describe();
@@ -247,7 +278,14 @@ async function compose(
     await trainer.resume(loaded);
     await loaded.content.close();
   } else await moveToEngine(model, engine);
-  const refresh = () => refreshModel(model, engine);
+  // Once it is closed the model has the values already.
+  let isClosed = false;
+  closers.push(() => {
+    isClosed = true;
+  });
+  const refresh = async () => {
+    if (!isClosed) await refreshModel(model, engine);
+  };
   return { config, trainer, model, engine, logger, data, runId, refreshModel: refresh, close };
 }
 
@@ -257,6 +295,7 @@ function engineOptions(
   model: TrainableModel,
   threads: number,
   backend: EngineOptions["backend"],
+  modelTitle: string,
 ): EngineOptions {
   const parameters = [...model.namedParameters()].map(([name, parameter]) => ({
     name,
@@ -265,9 +304,7 @@ function engineOptions(
     decays: parameter.rank > 1 || config.compat.decay_all_tensors,
   }));
   if (!parameters.some((p) => p.trainable))
-    throw new ConfigError(`model "${config.model.name}" has no trainable parameter`, {
-      code: "train.nothing_to_train",
-    });
+    throw new ConfigError(`${modelTitle} has no trainable parameter`, { code: "train.nothing_to_train" });
   const { name, betas, eps, weight_decay: weightDecay } = config.optimizer;
   invariant(optimizers[name], `optimizer ${name} is in the table`);
   return { backend, threads, parameters, optimizer: { name, hyper: { betas, eps, weightDecay } } };
@@ -278,13 +315,14 @@ async function openData(
   options: RuntimeOptions,
   closers: (() => Promise<unknown> | unknown)[],
 ): Promise<DataPipeline> {
+  const validation = options.validation && new CheckedDataset(options.validation, config.model.vocab_size);
   if (options.loader) {
     const tokenizer = options.tokenizer ?? new ByteTokenizer();
-    return { train: options.loader, validation: undefined, tokenizer, fingerprint: { kind: "loader" } };
+    return { train: options.loader, validation, tokenizer, fingerprint: { kind: "loader" } };
   }
   const data = await buildDataloader(dataloaderOptions(config, options));
   closers.push(() => data.train.close());
-  return data;
+  return validation ? { ...data, validation } : data;
 }
 
 function dataloaderOptions(config: SpeedtronicConfig, options: RuntimeOptions): BuildDataloaderOptions {
@@ -308,6 +346,10 @@ function dataloaderOptions(config: SpeedtronicConfig, options: RuntimeOptions): 
     ...(options.dataset ? { dataset: options.dataset } : {}),
     ...(options.tokenizer ? { tokenizer: options.tokenizer } : {}),
   };
+}
+
+function isAllZero(model: TrainableModel): boolean {
+  return [...model.namedParameters().values()].every((parameter) => parameter.data.every((x) => x === 0));
 }
 
 function loggerOptions(config: SpeedtronicConfig, options: RuntimeOptions, runId: string): LoggerOptions {

@@ -20,7 +20,7 @@ import { measurePeakFlops } from "./peak-flops.js";
 import { defaultProgramLimit, ProgramCache } from "./programs.js";
 import type { StopReason, TrainResult } from "./result.js";
 import { fromTrainerState, initialState, type RunState, toTrainerState } from "./state.js";
-import { traceEvaluation, traceTraining } from "./trace-model.js";
+import { type BatchTypes, traceEvaluation, traceTraining } from "./trace-model.js";
 import type { TrainerOptions } from "./trainer-options.js";
 
 /** Updates before the machine's peak is measured: the first ones are slow and worth showing soon. */
@@ -32,6 +32,12 @@ export class Trainer {
   readonly #training: ProgramCache;
   readonly #evaluation: ProgramCache;
   readonly #schedule: Schedule;
+  /** Aborted by {@link close}: ends a fit in progress. */
+  readonly #closing = new AbortController();
+  /** The options' signal or {@link close}. */
+  readonly #stop: AbortSignal;
+  /** Settles when the fit in progress has ended; undefined when there is none. */
+  #running: Promise<unknown> | undefined;
   #state: RunState = initialState();
   #restoredCoordinator: LoadedCheckpoint["content"]["trainer"]["coordinator"] = null;
   #lastEvaluation: { step: number; loss: number; tokens: number } | null = null;
@@ -50,9 +56,18 @@ export class Trainer {
         code: "train.max_steps",
       });
     this.#schedule = options.schedule ?? (() => 1);
+    const { signal } = this.#closing;
+    this.#stop = options.signal ? AbortSignal.any([options.signal, signal]) : signal;
     // The programs of one update are all in use at once.
     const limit = Math.max(defaultProgramLimit, options.accumulationSteps ?? 1);
-    this.#training = new ProgramCache(engine, (types) => traceTraining(model, types), limit);
+    // Batches of other shapes may go other ways through the model; the first must reach every parameter.
+    let allowsUnreached = false;
+    const trace = (types: BatchTypes) => {
+      const graph = traceTraining(model, types, { allowsUnreached });
+      allowsUnreached = true;
+      return graph;
+    };
+    this.#training = new ProgramCache(engine, trace, limit);
     this.#evaluation = new ProgramCache(engine, (types) => traceEvaluation(model, types));
     this.#checkpointer = checkpoints && new Checkpointer(checkpoints, model, engine, logger);
     if (options.extra) this.#state.extra = options.extra;
@@ -104,9 +119,25 @@ export class Trainer {
 
   /**
    * Trains up to the target step. Throws TrainingError when numbers break (the last good checkpoint stays),
-   * CheckpointError when the last save fails, and whatever data or model throw.
+   * CheckpointError when the last save fails, ConfigError when it is training already or closed, and whatever data
+   * or model throw. However it ends, the model has the parameters of the last update afterwards.
    */
   async fit(): Promise<TrainResult> {
+    this.#refuseIfClosed();
+    if (this.#running)
+      throw new ConfigError("this trainer is training already: wait for the first fit() to end", {
+        code: "train.already_training",
+      });
+    const run = this.#fit();
+    this.#running = run;
+    try {
+      return await run;
+    } finally {
+      this.#running = undefined;
+    }
+  }
+
+  async #fit(): Promise<TrainResult> {
     const { logger, signal } = this.#options;
     this.#checkpointer?.requireWhole();
     const started = performance.now();
@@ -122,8 +153,9 @@ export class Trainer {
           // Without it the first save takes longer, nothing else: failing here is no failure.
           this.#checkpointer?.prepare(this.#state.step, target).catch(() => undefined);
           try {
-            while (this.#state.step < target && !signal?.aborted)
+            while (this.#state.step < target && !this.#stop.aborted)
               finalLoss = (await this.#step(meter, target)) ?? finalLoss;
+            this.#refuseIfClosed();
             if (this.#state.step < target)
               stop = { kind: "stopped", cause: String(signal?.reason ?? "aborted") };
             else await this.#finish();
@@ -141,6 +173,8 @@ export class Trainer {
           loss: finalLoss,
           reason: "error",
         });
+        // An engine that has failed has no values to give.
+        await refreshModel(this.#options.model, this.#options.engine).catch(() => undefined);
         throw error;
       }
     }
@@ -166,11 +200,24 @@ export class Trainer {
     };
   }
 
-  /** Frees compiled graphs. The engine and the loader are the caller's. */
+  /**
+   * Frees compiled graphs. A fit in progress ends first, after the update that it is at, saves and rejects. The engine
+   * and the loader are the caller's.
+   */
   async close(): Promise<void> {
+    this.#closing.abort("closed");
+    await this.#running?.catch(() => undefined);
     await this.#checkpointer?.settle();
     await this.#training.close();
     await this.#evaluation.close();
+  }
+
+  #refuseIfClosed(): void {
+    if (this.#closing.signal.aborted)
+      throw new ConfigError(
+        "this trainer is closed: wait for fit() to end before closing, and build a new one to train on",
+        { code: "train.closed" },
+      );
   }
 
   /** One update and what is due after it. Null when it was skipped. */
@@ -329,10 +376,10 @@ export class Trainer {
   }
 
   async #evaluate(): Promise<void> {
-    const { validation, engine, logger, signal } = this.#options;
+    const { validation, engine, logger } = this.#options;
     if (!validation) return;
     const { dataset, batchSize, maxBatches } = validation;
-    const options = { batchSize, maxBatches, ...(signal ? { signal } : {}) };
+    const options = { batchSize, maxBatches, signal: this.#stop };
     const result = await evaluateDataset(engine, this.#evaluation, dataset, options);
     if (!result) return;
     const { step } = this.#state;
@@ -351,10 +398,11 @@ export class Trainer {
   }
 
   async #sample(): Promise<void> {
-    const { sampling, signal, logger } = this.#options;
-    if (!sampling || signal?.aborted) return;
+    const { sampling, logger } = this.#options;
+    const signal = this.#stop;
+    if (!sampling || signal.aborted) return;
     const text = await sampling.sample(signal).catch((error: unknown) => {
-      if (signal?.aborted) return undefined;
+      if (signal.aborted) return undefined;
       throw error;
     });
     if (text === undefined) return;

@@ -80,7 +80,7 @@ describe("what cannot be trained", () => {
     ],
     [
       { gradient_checkpointing: true },
-      "gradient_checkpointing is true: recomputing activations is not built yet; set it to false, and lower data.micro_batch_size if memory is short",
+      "gradient_checkpointing is true: recomputing activations is not built yet, and the model has no setGradientCheckpointing of its own; set it to false, and lower data.micro_batch_size if memory is short",
     ],
     [
       { data: { dataset: "x.pt" } },
@@ -91,12 +91,27 @@ describe("what cannot be trained", () => {
       "data.validation_fraction is 0.1: only a text can be split, and there is nothing to learn from held-out random tokens; set it to 0, or name a text file with data.text_path",
     ],
     [
+      { evaluation: { every_steps: 10 } },
+      "evaluation.every_steps is 10: there is nothing to evaluate on; hold out a part of the text with data.validation_fraction, such as 0.05",
+    ],
+    [
       { shape_validation: { warn_on_cpu: true } },
       "shape_validation.warn_on_cpu is true: advice on sizes is not built yet; set it to false",
     ],
   ])("%j", (input, message) => {
     expect(report(input)).toEqual({ refusals: [message], notices: [] });
     expect(() => refuseUnsupported(resolveConfig(input))).toThrow(message);
+  });
+
+  it("depends on the data that a program hands over", () => {
+    const refused = (input: ConfigInput, given: Parameters<typeof collectUnsupported>[1]) =>
+      collectUnsupported(resolveConfig(input), given).refusals.map(formatUnsupported);
+    const split: ConfigInput = { data: { validation_fraction: 0.1 }, evaluation: { every_steps: 10 } };
+    expect(refused(split, { hasDataset: true })).toEqual([]);
+    expect(refused({ evaluation: { every_steps: 10 } }, { hasValidation: true })).toEqual([]);
+    expect(refused(split, { hasValidation: true })).toEqual([
+      "data.validation_fraction is 0.1: samples for the validation loss are handed over as well; keep one of the two",
+    ]);
   });
 
   it("is refused all at once, with exit code 2", () => {

@@ -61,7 +61,6 @@ const cases: readonly WrongCase[] = [
   { title: "block longer than the context", text: "model:\n  max_seq_len: 64\ndata:\n  block_size: 128\n" },
   { title: "two vocabularies", text: "model:\n  vocab_size: 256\ndata:\n  vocab_size: 512\n" },
   { title: "no source", text: "data:\n  synthetic: false\n" },
-  { title: "evaluation without data", text: "evaluation:\n  every_steps: 10\n" },
   { title: "contradicting precision", text: "precision:\n  mode: fp32\n  dtype: bf16\n" },
   { title: "contradicting alias", text: "muon_plus: true\noptimizer:\n  name: muon\n  muon_plus: false\n" },
   { title: "muon_plus without muon", text: "muon_plus: true\n" },

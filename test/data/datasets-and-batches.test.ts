@@ -73,6 +73,34 @@ describe("a dataset of one's own", () => {
     expect((await first(sample([1], [-100]))).targetTokens).toBe(1);
   });
 
+  it("is refused where it is none, and where a sample is none", async () => {
+    const build = (dataset: object) => buildDataloader({ config, dataset: dataset as Dataset });
+    const get = () => sample([1, 2]);
+    const describe = () => ({});
+    await expect(build({ length: 2, describe })).rejects.toThrow("get(index) is missing");
+    await expect(build({ length: 2, get })).rejects.toThrow("describe() is missing");
+    await expect(build({ length: 2.5, get, describe })).rejects.toThrow(
+      "must be its number of samples, not 2.5",
+    );
+    await expect(build({ length: 2, get, describe: () => undefined })).rejects.toThrow("not undefined");
+
+    const first = async (bad: () => unknown) =>
+      (await build({ length: 2, get: (i: number) => (i === 1 ? bad() : get()), describe })).train.next();
+    const cause = new Error("disk gone");
+    const unreadable = { name: "DataError", code: "data.sample_unreadable", details: { index: 1 }, cause };
+    await expect(first(() => Promise.reject(cause))).rejects.toMatchObject(unreadable);
+    const thrown = first(() => {
+      throw cause;
+    });
+    await expect(thrown).rejects.toMatchObject(unreadable);
+    await expect(thrown).rejects.toThrow("Sample 1 of the dataset could not be read: disk gone");
+    await expect(first(() => undefined)).rejects.toThrow("both Int32Array, but it is undefined.");
+    await expect(first(async () => null)).rejects.toThrow("but it is null.");
+    await expect(first(() => ({ inputIds: [1], labels: Int32Array.of(1) }))).rejects.toThrow(
+      "but inputIds are of Array and labels are of Int32Array.",
+    );
+  });
+
   it("gives its last samples to validation", async () => {
     const built = await buildDataloader({
       config: { ...config, validationFraction: 0.3 },

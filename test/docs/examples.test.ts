@@ -10,6 +10,7 @@ import * as dataset from "../../examples/custom-dataset.js";
 import * as gpt2 from "../../examples/gpt2-style.js";
 import * as hooks from "../../examples/hooks.js";
 import * as classifier from "../../examples/mlp-classifier.js";
+import * as recomputing from "../../examples/recomputing-model.js";
 
 let folder = "";
 beforeAll(() => {
@@ -51,6 +52,17 @@ describe("examples", () => {
     const { loss, answer } = await dataset.main({ steps: 40 });
     expect(loss).toBeLessThan(2);
     expect(answer).toMatch(/^[0-9]{2}$/);
+  });
+
+  it("recomputing-model: a model with the seam is asked, and trains", async () => {
+    const model = await recomputing.main(join(folder, "recomputing"));
+    expect(model.recomputes).toBe(true);
+    expect(
+      model
+        .stateDict()
+        .get("head.weight")
+        ?.data.some((x) => x !== 0),
+    ).toBe(true);
   });
 
   it("custom-coordinator: two runs meet, and hold the same weights after the last averaging", async () => {

@@ -267,6 +267,21 @@ describe("generate", () => {
     );
     await expect(run({ topK: 0 })).rejects.toThrow(ConfigError);
   });
+
+  it("is an error after the generator was closed, also in the midst of a sequence", async () => {
+    const closed = expect.objectContaining({
+      code: "generate.closed",
+      message: "this generator is closed: make a new one to generate again",
+    });
+    for (const model of [tinyTransformer(), new Bigram()]) {
+      const generator = new Generator({ model, backend });
+      const onToken = () => generator.close();
+      await expect(generator.generate({ ids: [1], maxNewTokens: 3, onToken })).rejects.toThrow(closed);
+      await expect(generator.generate({ ids: [1], maxNewTokens: 0 })).rejects.toThrow(closed);
+      await expect(generator.logits([1])).rejects.toThrow(closed);
+      await generator.close();
+    }
+  });
 });
 
 describe("generateText", () => {

@@ -13,7 +13,8 @@ import {
   RotaryTable,
   Sequential,
 } from "../../src/nn/index.js";
-import { constant, evaluate, relu, withTrace } from "../../src/tensor/index.js";
+import { createOnnxBackend } from "../../src/tensor/backends/onnx/backend.node.js";
+import { constant, evaluate, evaluateGraph, relu, trace, withTrace } from "../../src/tensor/index.js";
 import { bool, float32, int32, largestDifference, rng, valuesOf } from "./helpers.js";
 
 const tensor = (shape: readonly number[], values: ArrayLike<number>) => constant(float32(shape, values));
@@ -186,5 +187,27 @@ describe("crossEntropy", () => {
     expect(() => crossEntropy(logits, int32([[0, 0, 0]]))).toThrow(
       /needs logits \[N, C\] and labels \[N\], got \[3, 2\] and \[1, 3\]/,
     );
+  });
+
+  it("never takes a label outside the classes for one", async () => {
+    const graph = trace(({ logits, labels }) => ({ loss: meanLoss(crossEntropy(logits, labels)) }), {
+      logits: { shape: [3, 2], dtype: "float32" },
+      labels: { shape: [3], dtype: "int32" },
+    });
+    const feeds = (label: number) => ({
+      logits: { dtype: "float32" as const, shape: [3, 2], data: Float32Array.of(0, 0, 1, 3, 9, 9) },
+      labels: { dtype: "int32" as const, shape: [3], data: Int32Array.of(0, -100, label) },
+    });
+    const executable = await (await createOnnxBackend({ threads: 1 })).compile(graph);
+    const loss = async (label: number) => (await executable.run(feeds(label))).loss!.data[0];
+    expect(await loss(1)).toBeCloseTo(Math.log(2), 6);
+    expect(await loss(-1)).toBeNaN();
+    for (const label of [-3, 2])
+      await expect(loss(label)).rejects.toThrow("Out of range value in index tensor");
+    await executable.close();
+    for (const label of [-1, 2])
+      expect(() => evaluateGraph(graph, feeds(label))).toThrow(
+        `index ${label} at position 2 is out of range`,
+      );
   });
 });

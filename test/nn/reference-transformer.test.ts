@@ -234,12 +234,6 @@ describe("construction", () => {
       /missing \(1\):\n {2}lm_head.weight/,
     );
   });
-
-  it("does not pretend to checkpoint gradients", () => {
-    const model = tinyTransformer();
-    expect(() => model.setGradientCheckpointing(true)).toThrow(/not built yet/);
-    expect(model.setGradientCheckpointing(false)).toBeUndefined();
-  });
 });
 
 describe("forward", () => {

@@ -5,12 +5,16 @@ import {
   add,
   argmax,
   attention,
+  cast,
   clamp,
   concat,
+  constant,
   div,
   dropoutMask,
+  evaluate,
   exp,
   expand,
+  full,
   gather,
   grad,
   input,
@@ -24,14 +28,17 @@ import {
   mul,
   OperatorError,
   oneHot,
+  Parameter,
   pad,
   reshape,
   rotaryEmbedding,
+  scalar,
   scatterAdd,
   slice,
   softmax,
   split,
   stack,
+  stopGradient,
   sum,
   swiglu,
   type Tensor,
@@ -40,6 +47,7 @@ import {
   tril,
   where,
 } from "../../src/tensor/index.js";
+import { ModelError } from "../../src/util/errors.js";
 
 const f = (...shape: number[]) => input("f", shape, "float32");
 const d = (...shape: number[]) => input("d", shape, "float64");
@@ -156,6 +164,71 @@ const cases: [() => unknown, string][] = [
     "linearCrossEntropy: 3 chunks do not divide 4 tokens (inputs: float32[4, 2], float32[3, 2], int32[4])",
   ],
   [() => dropoutMask(i(2), [3], 1, 0), "dropoutMask: rate 1 must lie between 0 and 1 (inputs: int32[2])"],
+  [() => add(i(2), 0.5), "add: 0.5 is no int32: cast the tensor first (inputs: int32[2])"],
+  [() => less(2 ** 31, i(2)), "less: 2147483648 is no int32: cast the tensor first (inputs: int32[2])"],
+  [() => where(b(2), b(2), 2), "where: 2 is no bool: cast the tensor first (inputs: bool[2])"],
+  [() => scalar(0.5, "int32"), "scalar: 0.5 is no int32: choose another dtype"],
+  [() => full([2], Number.NaN, "bool"), "full: NaN is no bool: choose another dtype"],
+  [() => pad(i(2), [1], [0], 1.5), "pad: 1.5 is no int32: cast the tensor first (inputs: int32[2])"],
+  [
+    () => linearCrossEntropy(f(4, 2), f(3, 2), i(4), { ignoreIndex: 0.5 }),
+    "linearCrossEntropy: 0.5 is no int32: labels are int32, so this one can never occur (inputs: float32[4, 2], float32[3, 2], int32[4])",
+  ],
+  [() => add(f(2), undefined as never), "add: input 2 must be a tensor or a number, got undefined"],
+  [() => where(b(2), null as never, 1), "where: input 2 must be a tensor or a number, got null"],
+  [() => where([true] as never, 1, f(2)), "where: input 1 must be a tensor, got an array"],
+  [() => exp(3 as never), "exp: input 1 must be a tensor, got 3"],
+  [() => sum([1, 2] as never), "sum: input 1 must be a tensor, got an array"],
+  [() => reshape(undefined as never, [1]), "reshape: input 1 must be a tensor, got undefined"],
+  [() => gather(f(2), new Int32Array(1) as never), "gather: input 2 must be a tensor, got Int32Array"],
+  [() => concat([f(2), undefined as never], 0), "concat: input 2 must be a tensor, got undefined"],
+  [() => stack(f(2) as never), "stack: needs a list of tensors, got Tensor"],
+  [
+    () => attention(f(2, 1, 1, 2), undefined as never, f(2, 1, 1, 2)),
+    "attention: input 2 must be a tensor, got undefined",
+  ],
+  [
+    () => reshape(f(4), [-2, -2]),
+    "reshape: every extent must be an integer not below 0, got [-2, -2] (inputs: float32[4])",
+  ],
+  [
+    () => reshape(f(3), [-1, 0.5]),
+    "reshape: every extent must be an integer not below 0, got [6, 0.5] (inputs: float32[3])",
+  ],
+  [
+    () => expand(f(1), [-1]),
+    "expand: every extent must be an integer not below 0, got [-1] (inputs: float32[1])",
+  ],
+  [
+    () => input("x", [2, undefined as never], "float32"),
+    "input: every extent must be an integer not below 0, got [2, undefined]",
+  ],
+  [() => full([1.5], 0), "full: every extent must be an integer not below 0, got [1.5]"],
+  [() => iota(1.5), "iota: size 1.5 is not a count"],
+  [
+    () => dropoutMask(i(2), [-3], 0.5, 0),
+    "dropoutMask: every extent must be an integer not below 0, got [-3] (inputs: int32[2])",
+  ],
+  [
+    () => constant({ dtype: "float32", shape: [2, 2], data: new Float32Array(3) }),
+    "constant: shape [2, 2] holds 4 values, the array 3",
+  ],
+  [
+    () => constant({ dtype: "int32", shape: [2], data: new Float32Array(2) }),
+    "constant: a Float32Array cannot hold int32 values",
+  ],
+  [
+    () => constant({ dtype: "int32", shape: [-1], data: new Int32Array(1) }),
+    "constant: every extent must be an integer not below 0, got [-1]",
+  ],
+  [
+    () => {
+      const mask = f(1, 1, 2, 2);
+      const x = f(2, 1, 1, 2);
+      return grad(sum(attention(x, x, x, { dropoutMask: mask })), [mask]);
+    },
+    "attention: has no gradient by its dropout mask: pass the mask through stopGradient, or compose attention from matmul and softmax (inputs: float32[2, 1, 1, 2], float32[2, 1, 1, 2], float32[2, 1, 1, 2], float32[1, 1, 2, 2])",
+  ],
   [
     () => grad(f(2), []),
     "grad: needs a scalar, got shape [2]: reduce it with sum or mean (inputs: float32[2])",
@@ -171,6 +244,52 @@ test.each(cases.map(([record, message]) => ({ record, message })))("$message", (
   expect(error.message.slice(message.length)).toMatch(
     /^ at \S*test\/tensor\/shape-errors\.test\.ts:\d+:\d+$/,
   );
+});
+
+test("a mask that is stopped or compared needs no gradient", () => {
+  const [x, a] = [input("x", [2, 1, 1, 2], "float32"), input("a", [1, 1, 2, 2], "float32")];
+  const stopped = attention(x, x, x, { dropoutMask: stopGradient(a) });
+  const compared = attention(x, x, x, { dropoutMask: cast(less(a, 0), "float32") });
+  for (const y of [stopped, compared]) {
+    const [byA] = grad(sum(y), [a, x]);
+    expect(new Set(evaluate(byA!).data)).toEqual(new Set([0]));
+  }
+});
+
+test.each([
+  [
+    "a length",
+    () => new Parameter([2, 2], { data: new Float32Array(3) }),
+    "parameter.data",
+    "[2, 2] takes a Float32Array of 4 values, got Float32Array of length 3",
+  ],
+  [
+    "a later length",
+    () => {
+      new Parameter([2]).data = new Float32Array(1);
+    },
+    "parameter.data",
+    "[2] takes a Float32Array of 2 values, got Float32Array of length 1",
+  ],
+  [
+    "another array",
+    () => {
+      new Parameter([2]).data = new Float64Array(2) as never;
+    },
+    "parameter.data",
+    "got Float64Array of length 2",
+  ],
+  [
+    "a shape",
+    () => new Parameter([2, -1]),
+    "parameter.shape",
+    "must consist of integers not below 0, got [2, -1]",
+  ],
+])("a parameter refuses %s that does not fit", (_, make, code, message) => {
+  const error = caught(make);
+  expect(error).toBeInstanceOf(ModelError);
+  expect(error.code).toBe(code);
+  expect(error.message).toContain(message);
 });
 
 test("the line is that of the user's call", () => {

@@ -43,9 +43,11 @@ export class Generator {
    * The new ids. They are a function of the weights, `ids`, the sampling options and nothing else; continuing
    * from a longer part of the result gives the same rest. Past the model's context the window moves as
    * `windowStart` says.
-   * @throws ModelError for no ids or ids outside the vocabulary; ConfigError for options out of range
+   * @throws ModelError for no ids or ids outside the vocabulary; ConfigError for options out of range;
+   *   ModelError after {@link close}
    */
   async generate(options: GenerateOptions): Promise<Int32Array> {
+    this.#steps.requireOpen();
     const { ids, maxNewTokens, onToken, cached = true, signal } = options;
     const sampling = resolveSampling(options);
     if (!Number.isInteger(maxNewTokens) || maxNewTokens < 0)
@@ -68,10 +70,12 @@ export class Generator {
 
   /** The logits [V] from which the token after `ids` is chosen. */
   async logits(ids: ArrayLike<number>): Promise<Float32Array> {
+    this.#steps.requireOpen();
     this.#checkIds(ids);
     return this.#windowLogits()(Array.from(ids));
   }
 
+  /** Frees the compiled graphs; the generator cannot be used afterwards. Closing again does nothing. */
   async close(): Promise<void> {
     await this.#steps.close();
   }

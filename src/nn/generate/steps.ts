@@ -46,6 +46,7 @@ export class GenerationSteps {
   readonly #windows = new Map<number, Promise<Step>>();
   readonly #prefills = new Map<number, Promise<Step>>();
   #decode: Promise<Step> | undefined;
+  #isClosed = false;
 
   /** `feedsWeights` false: the backend holds the weights itself. */
   constructor(
@@ -60,6 +61,7 @@ export class GenerationSteps {
 
   /** Logits [V] after the last of `ids`, everything computed anew. */
   async window(ids: ArrayLike<number>): Promise<Float32Array> {
+    this.requireOpen();
     const padded = paddedLength(ids.length, this.#model.blockSize);
     const step = await remember(this.#windows, padded, () => this.#compile(() => this.#traceWindow(padded)));
     return this.#logits(await step.run(windowFeeds(ids, padded)));
@@ -67,6 +69,7 @@ export class GenerationSteps {
 
   /** As {@link window}; the keys and values go into `cache`. */
   async prefill(ids: ArrayLike<number>, cache: readonly HostCache[]): Promise<Float32Array> {
+    this.requireOpen();
     const padded = paddedLength(ids.length, this.#model.blockSize);
     const step = await remember(this.#prefills, padded, () =>
       this.#compile(() => this.#tracePrefill(padded)),
@@ -78,6 +81,7 @@ export class GenerationSteps {
 
   /** Logits [V] after `id` at `position`, from a cache of the positions before; `id`'s own rows are added. */
   async decode(id: number, position: number, cache: readonly HostCache[]): Promise<Float32Array> {
+    this.requireOpen();
     this.#decode ??= this.#compile(() => this.#traceDecode());
     const step = await this.#decode;
     const feeds: Record<string, TensorData> = {
@@ -102,7 +106,16 @@ export class GenerationSteps {
     }));
   }
 
+  /** Throws ModelError after {@link close}. */
+  requireOpen(): void {
+    if (this.#isClosed)
+      throw new ModelError("this generator is closed: make a new one to generate again", {
+        code: "generate.closed",
+      });
+  }
+
   async close(): Promise<void> {
+    this.#isClosed = true;
     const open = [
       ...this.#windows.values(),
       ...this.#prefills.values(),

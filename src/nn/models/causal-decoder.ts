@@ -149,14 +149,6 @@ export abstract class CausalDecoder extends Module implements IncrementalModel {
     return { logits: this.#rowLogits(x_TBD), keyValues };
   }
 
-  /** Refuses: recomputing activations is not built yet. `false` is the present behaviour. */
-  setGradientCheckpointing(enabled: boolean): void {
-    if (enabled)
-      throw new ModelError("gradient checkpointing is not built yet: set gradient_checkpointing to false", {
-        code: "model.gradient_checkpointing",
-      });
-  }
-
   #run(ids_BT: Tensor, rows: PositionRows, attend: Attend): { x_TBD: Tensor; keyValues: KeyValue[] } {
     const keyValues: KeyValue[] = [];
     let x = this.embed(transpose(ids_BT), rows);

@@ -1,7 +1,7 @@
 // Models by name, so that a config file can choose one. One table per process; the built-in models are in it
 // from the start.
 
-import { ConfigError } from "../../util/errors.js";
+import { ConfigError, ModelError } from "../../util/errors.js";
 import type { TrainableModel } from "../contract.js";
 import { nearMiss } from "../near-miss.js";
 import { Gpt2 } from "./gpt2.js";
@@ -52,7 +52,7 @@ export function modelNames(): string[] {
 /**
  * Builds the model called `name`; options that are left out take their defaults. The weights are still zeros:
  * call `initialize`, or load a state dict.
- * @throws ConfigError for an unknown name
+ * @throws ConfigError for an unknown name, ModelError when its factory returns no model
  */
 export function buildModel({ name, ...options }: { name: string } & Partial<ModelOptions>): TrainableModel {
   const factory = factories.get(name);
@@ -64,5 +64,23 @@ export function buildModel({ name, ...options }: { name: string } & Partial<Mode
       { code: "model.unknown_name", details: { name, known: modelNames(), suggestion: near } },
     );
   }
-  return factory({ ...defaultModelOptions, ...options });
+  const model: unknown = factory({ ...defaultModelOptions, ...options });
+  if (!isModel(model))
+    throw new ModelError(
+      `the factory of model "${name}" must return a Module with a forward method, got ${described(model)}`,
+      { code: "model.factory_result", details: { name } },
+    );
+  return model;
+}
+
+function isModel(value: unknown): value is TrainableModel {
+  const { forward, namedParameters } = (value ?? {}) as Partial<TrainableModel>;
+  return typeof forward === "function" && typeof namedParameters === "function";
+}
+
+function described(value: unknown): string {
+  if (value instanceof Promise) return "a Promise: it must not be async";
+  return typeof value === "object" && value !== null
+    ? `a ${value.constructor?.name ?? "record"}`
+    : String(value);
 }

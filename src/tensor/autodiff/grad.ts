@@ -40,14 +40,14 @@ export function grad(output: Tensor, wrt: readonly Tensor[]): Tensor[] {
       inputs: node.inputs,
       outputs: node.outputs.map((_, index) => new Tensor(node, index)),
       grads: node.outputs.map((_, index) => slots[index]),
-      needs: node.inputs.map((t) => nodes.has(t.node)),
+      needs: node.inputs.map((t) => isFloating(t.dtype) && nodes.has(t.node)),
     };
     if (context.grads.every((g) => g === undefined)) continue;
     const rule = gradientRules[node.op] as (context: GradientContext<never>) => (Tensor | undefined)[];
     const inputGrads = rule(context as unknown as GradientContext<never>);
     node.inputs.forEach((t, i) => {
       const g = inputGrads[i];
-      if (g && context.needs[i] && isFloating(t.dtype)) accumulate(t, g);
+      if (g && context.needs[i]) accumulate(t, g);
     });
   }
   return wrt.map((t) => grads.get(t.node)?.[t.index] ?? zeros(t.shape, t.dtype));
@@ -58,7 +58,12 @@ export function valueAndGrad(output: Tensor, wrt: readonly Tensor[]): { value: T
   return { value: output, grads: grad(output, wrt) };
 }
 
-/** Nodes on a path from any of `wrt` to `output`, latest first (ids are a topological order). */
+/** The inputs through which a gradient can flow back. */
+function gradientPaths(node: Node): readonly Tensor[] {
+  return node.op === "stopGradient" ? [] : node.inputs.filter((t) => isFloating(t.dtype));
+}
+
+/** Nodes on a differentiable path from any of `wrt` to `output`, latest first (ids are a topological order). */
 function nodesBetween(output: Tensor, wrt: readonly Tensor[]): Set<Node> {
   const targets = new Set(wrt.map((t) => t.node));
   const depends = new Map<Node, boolean>();
@@ -74,7 +79,7 @@ function nodesBetween(output: Tensor, wrt: readonly Tensor[]): Set<Node> {
       for (const t of open) stack.push(t.node);
       continue;
     }
-    depends.set(node, targets.has(node) || node.inputs.some((t) => depends.get(t.node)));
+    depends.set(node, targets.has(node) || gradientPaths(node).some((t) => depends.get(t.node)));
     stack.pop();
   }
   return new Set([...depends.keys()].filter((node) => depends.get(node)).sort((a, b) => b.id - a.id));

@@ -2,14 +2,16 @@
 // number takes the other operand's dtype.
 
 import { allocate, type DType } from "../dtype.js";
-import { operatorError } from "../errors.js";
+import { operatorError, requireExtents } from "../errors.js";
+import { describe, requireNumber, requireTensors } from "../ops/rule.js";
 import { apply } from "../ops/shape-rules.js";
-import { constant, type Tensor } from "../tensor.js";
+import { constant, Tensor } from "../tensor.js";
 
 export type Operand = Tensor | number;
 
-/** A rank-0 constant of `dtype`. */
+/** A rank-0 constant of `dtype`. Throws OperatorError for a number that `dtype` cannot hold. */
 export function scalar(value: number, dtype: DType = "float32"): Tensor {
+  requireNumber("scalar", value, dtype, "choose another dtype");
   const data = allocate(dtype, 1);
   data[0] = value;
   return constant({ dtype, shape: [], data });
@@ -17,6 +19,8 @@ export function scalar(value: number, dtype: DType = "float32"): Tensor {
 
 /** A constant `value` of `shape` (stored once, repeated by broadcasting). */
 export function full(shape: readonly number[], value: number, dtype: DType = "float32"): Tensor {
+  requireExtents("full", shape);
+  requireNumber("full", value, dtype, "choose another dtype");
   return shape.length === 0
     ? scalar(value, dtype)
     : apply("expand", [scalar(value, dtype)], { shape: [...shape] });
@@ -26,11 +30,21 @@ export function zeros(shape: readonly number[], dtype: DType = "float32"): Tenso
   return full(shape, 0, dtype);
 }
 
-function pair(op: string, a: Operand, b: Operand): [Tensor, Tensor] {
+/** Both operands as tensors. `first` is the place of `a` among the operator's inputs, for messages. */
+function pair(op: string, a: Operand, b: Operand, first = 1): [Tensor, Tensor] {
+  for (const [i, operand] of [a, b].entries())
+    if (typeof operand !== "number" && !(operand instanceof Tensor))
+      throw operatorError(op, `input ${first + i} must be a tensor or a number, got ${describe(operand)}`);
   if (typeof a === "number" && typeof b === "number") throw operatorError(op, "one operand must be a tensor");
-  if (typeof a === "number") return [scalar(a, (b as Tensor).dtype), b as Tensor];
-  if (typeof b === "number") return [a, scalar(b, a.dtype)];
+  if (typeof a === "number") return [numberLike(op, a, b as Tensor), b as Tensor];
+  if (typeof b === "number") return [a, numberLike(op, b, a)];
   return [a, b];
+}
+
+/** `value` in the dtype of the other operand. */
+function numberLike(op: string, value: number, other: Tensor): Tensor {
+  requireNumber(op, value, other.dtype, "cast the tensor first", [other]);
+  return scalar(value, other.dtype);
 }
 
 type BinaryName =
@@ -94,13 +108,15 @@ export const logicalOr = (a: Tensor, b: Tensor): Tensor => apply("logicalOr", [a
 export const clamp = (x: Tensor, min: number, max: number): Tensor => apply("clamp", [x], { min, max });
 
 /** Converts values to `dtype`; float to int truncates towards zero, anything to bool is "not zero". */
-export const cast = (x: Tensor, dtype: DType): Tensor =>
-  x.dtype === dtype ? x : apply("cast", [x], { dtype });
+export function cast(x: Tensor, dtype: DType): Tensor {
+  requireTensors("cast", [x]);
+  return x.dtype === dtype ? x : apply("cast", [x], { dtype });
+}
 
 /** The same values, through which no gradient flows. */
 export const stopGradient = (x: Tensor): Tensor => apply("stopGradient", [x], {});
 
 /** `a` where `condition` holds, else `b`. A number takes the other choice's dtype. */
 export function where(condition: Tensor, a: Operand, b: Operand): Tensor {
-  return apply("where", [condition, ...pair("where", a, b)], {});
+  return apply("where", [condition, ...pair("where", a, b, 2)], {});
 }

@@ -3,6 +3,7 @@
 // Sequence tensors are time-major ([T, B, …]): matrix products then read heads without moving data.
 
 import { operatorError } from "../errors.js";
+import { requireTensors } from "../ops/rule.js";
 import { apply, applyAll } from "../ops/shape-rules.js";
 import { formatShape } from "../shape.js";
 import type { Tensor } from "../tensor.js";
@@ -40,6 +41,7 @@ export interface AttentionOptions {
 
 /** Softmax attention with grouped heads. q: [T, B, H, D]; k, v: [S, B, K, D] with K dividing H. Result: [T, B, H, D]. */
 export function attention(q: Tensor, k: Tensor, v: Tensor, options: AttentionOptions = {}): Tensor {
+  requireTensors("attention", [q, k, v]);
   const { causal = true, keyMask, dropoutMask } = options;
   const T = q.shape[0] ?? 0;
   const inputs = [q, k, v];
@@ -69,7 +71,9 @@ export interface LinearCrossEntropyOptions {
 /**
  * Cross-entropy of `hidden · weightᵀ` against labels without ever holding all logits.
  * hidden: [N, D]; weight: [V, D]; labels: int32 [N]. Returns scalars: the summed loss in nats over the
- * labels that count, and how many they are.
+ * labels that count, and how many they are. Every label that counts must lie in 0 … V−1: for another one the
+ * reference backend throws ModelError; the onnx backend does the same where it computes the gradient by
+ * `weight` of a label too large, and else gives NaN as the loss, so that it never passes for a number.
  */
 export function linearCrossEntropy(
   hidden: Tensor,
@@ -77,6 +81,7 @@ export function linearCrossEntropy(
   labels: Tensor,
   options: LinearCrossEntropyOptions = {},
 ): { lossSum: Tensor; count: Tensor } {
+  requireTensors("linearCrossEntropy", [hidden, weight, labels]);
   const N = hidden.shape[0] ?? 0;
   const [lossSum, count] = applyAll("linearCrossEntropy", [hidden, weight, labels], {
     chunks: options.chunks ?? defaultChunks(N),

@@ -1,12 +1,14 @@
 // Matrix products, reductions and scans.
 
 import { operatorError } from "../errors.js";
+import { requireTensors } from "../ops/rule.js";
 import { apply } from "../ops/shape-rules.js";
 import { formatShape, normalizeAxis } from "../shape.js";
 import type { Tensor } from "../tensor.js";
 
 /** `axis` as 0 … rank−1, or an OperatorError. */
 export function resolveAxis(op: string, x: Tensor, axis: number): number {
+  requireTensors(op, [x]);
   const normal = normalizeAxis(axis, x.rank);
   if (normal === undefined) throw operatorError(op, `axis ${axis} is outside ${formatShape(x.shape)}`, [x]);
   return normal;
@@ -27,6 +29,7 @@ export interface ReduceOptions {
 }
 
 function resolveAxes(op: string, x: Tensor, { axis, keepDims = false }: ReduceOptions) {
+  requireTensors(op, [x]);
   const list = axis === undefined ? x.shape.map((_, i) => i) : typeof axis === "number" ? [axis] : axis;
   const axes = [...new Set(list.map((a) => resolveAxis(op, x, a)))].sort((a, b) => a - b);
   return { axes, keepDims };
@@ -39,12 +42,12 @@ const reduction =
 
 export const sum = reduction("sum");
 export const mean = reduction("mean");
-/** Largest value; ties share the gradient equally. */
+/** Largest value, NaN where there is one; ties share the gradient equally. */
 export const max = reduction("max");
-/** Smallest value; ties share the gradient equally. */
+/** Smallest value, NaN where there is one; ties share the gradient equally. */
 export const min = reduction("min");
 
-/** Index (int32) of the first largest value along `axis`. */
+/** Index (int32) of the first largest value along `axis`; undefined where there is a NaN. */
 export function argmax(x: Tensor, axis: number, keepDims = false): Tensor {
   return apply("argmax", [x], { axis: resolveAxis("argmax", x, axis), keepDims });
 }

@@ -2,6 +2,7 @@
 
 import type { DType } from "../dtype.js";
 import { operatorError } from "../errors.js";
+import { requireTensors } from "../ops/rule.js";
 import { apply, applyAll } from "../ops/shape-rules.js";
 import { formatShape, sameShape, sizeOf } from "../shape.js";
 import type { Tensor } from "../tensor.js";
@@ -9,6 +10,7 @@ import { resolveAxis } from "./linalg.js";
 
 /** The same elements in row-major order under another shape; one extent may be −1. */
 export function reshape(x: Tensor, shape: readonly number[]): Tensor {
+  requireTensors("reshape", [x]);
   const holes = shape.filter((n) => n === -1).length;
   if (holes > 1)
     throw operatorError("reshape", `at most one extent may be -1, got ${formatShape(shape)}`, [x]);
@@ -24,6 +26,7 @@ export function reshape(x: Tensor, shape: readonly number[]): Tensor {
 
 /** Axes in the order `perm`; reversed when absent. */
 export function transpose(x: Tensor, perm?: readonly number[]): Tensor {
+  requireTensors("transpose", [x]);
   const order = perm
     ? perm.map((axis) => resolveAxis("transpose", x, axis))
     : x.shape.map((_, i) => x.rank - 1 - i);
@@ -34,10 +37,12 @@ export function transpose(x: Tensor, perm?: readonly number[]): Tensor {
 
 /** `x` repeated to `shape` by broadcasting. */
 export function expand(x: Tensor, shape: readonly number[]): Tensor {
+  requireTensors("expand", [x]);
   return sameShape(x.shape, shape) ? x : apply("expand", [x], { shape: [...shape] });
 }
 
 export function concat(tensors: readonly Tensor[], axis: number): Tensor {
+  requireTensors("concat", tensors);
   const first = tensors[0];
   if (!first) throw operatorError("concat", "needs at least one input");
   return apply("concat", tensors, { axis: resolveAxis("concat", first, axis) });
@@ -45,6 +50,7 @@ export function concat(tensors: readonly Tensor[], axis: number): Tensor {
 
 /** Joins equal shapes along a new axis. */
 export function stack(tensors: readonly Tensor[], axis = 0): Tensor {
+  requireTensors("stack", tensors);
   const first = tensors[0];
   if (!first) throw operatorError("stack", "needs at least one input");
   const at = axis < 0 ? axis + first.rank + 1 : axis;

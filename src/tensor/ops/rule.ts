@@ -1,9 +1,9 @@
 // What a shape rule is: from operand types and parameters to result types, or a complaint.
 
-import { isFloating } from "../dtype.js";
+import { type DType, isFloating } from "../dtype.js";
 import { operatorError } from "../errors.js";
 import { broadcastShapes, formatShape, type Shape } from "../shape.js";
-import type { Tensor, ValueType } from "../tensor.js";
+import { Tensor, type ValueType } from "../tensor.js";
 import type { OpName, OpParams } from "./params.js";
 
 export type ShapeRule<K extends OpName> = (
@@ -11,6 +11,35 @@ export type ShapeRule<K extends OpName> = (
   inputs: readonly Tensor[],
   op: K,
 ) => ValueType[];
+
+/** Refuses operands that are none: callers without type checks pass undefined, arrays and numbers. */
+export function requireTensors(op: string, inputs: readonly unknown[]): void {
+  if (!Array.isArray(inputs)) throw operatorError(op, `needs a list of tensors, got ${describe(inputs)}`);
+  // A plain loop: holes of a sparse list count as well.
+  for (let i = 0; i < inputs.length; i++)
+    if (!(inputs[i] instanceof Tensor))
+      throw operatorError(op, `input ${i + 1} must be a tensor, got ${describe(inputs[i])}`);
+}
+
+/** What a value is, for messages about operands that are no tensors. */
+export function describe(value: unknown): string {
+  if (Array.isArray(value)) return "an array";
+  if (typeof value === "object" && value !== null) return value.constructor?.name ?? "an object";
+  return typeof value === "function" ? "a function" : String(value);
+}
+
+/** Refuses a number that `dtype` cannot hold; floats round, integers and bools never truncate. */
+export function requireNumber(
+  op: string,
+  value: number,
+  dtype: DType,
+  remedy: string,
+  inputs: readonly Tensor[] = [],
+): void {
+  if (typeof value !== "number") throw operatorError(op, `needs a number, got ${describe(value)}`, inputs);
+  const fits = isFloating(dtype) || (dtype === "int32" ? value === (value | 0) : value === 0 || value === 1);
+  if (!fits) throw operatorError(op, `${value} is no ${dtype}: ${remedy}`, inputs);
+}
 
 /** The operands of an operator that takes exactly `count`. */
 export function operands(op: string, inputs: readonly Tensor[], count: number): readonly Tensor[] {

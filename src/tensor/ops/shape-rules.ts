@@ -2,7 +2,7 @@
 
 import { Node, Tensor } from "../tensor.js";
 import type { OpName, OpParams } from "./params.js";
-import type { ShapeRule } from "./rule.js";
+import { requireTensors, type ShapeRule } from "./rule.js";
 import { elementwiseRules } from "./rules/elementwise.js";
 import { fusedRules } from "./rules/fused.js";
 import { indexingRules } from "./rules/indexing.js";
@@ -22,6 +22,7 @@ export const opNames = Object.keys(shapeRules) as OpName[];
 
 /** Records operator `op` and returns all its outputs. Throws OperatorError when the operands do not fit. */
 export function applyAll<K extends OpName>(op: K, inputs: readonly Tensor[], params: OpParams[K]): Tensor[] {
+  requireTensors(op, inputs);
   const rule = shapeRules[op] as unknown as ShapeRule<K>;
   const node = new Node(op, inputs, params, rule(params, inputs, op));
   return node.outputs.map((_, index) => new Tensor(node, index));

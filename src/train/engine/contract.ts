@@ -14,6 +14,9 @@ export const gradientResult = (name: string): string => `grad.${name}`;
 export const lossResult = "loss";
 export const countResult = "count";
 
+/** What a sum over `count` targets is divided by: a sum over none is 0 and stays 0. A count may be fractional. */
+export const countDivisor = (count: number): number => (count <= 0 ? 1 : count);
+
 export interface EngineParameter {
   readonly name: string;
   readonly shape: readonly number[];

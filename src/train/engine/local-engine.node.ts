@@ -12,6 +12,7 @@ import type { Graph } from "../../tensor/trace/graph.js";
 import { InternalError, invariant, ModelError } from "../../util/errors.js";
 import {
   type ArrayPart,
+  countDivisor,
   countResult,
   type EngineOptions,
   type EngineSnapshot,
@@ -103,8 +104,8 @@ class LocalEngine implements TrainEngine {
 
     const targets = results.reduce((sum, r) => sum + r.targets, 0);
     const perMicrobatch = request.averaging === "microbatches";
-    const divisor = perMicrobatch ? results.length : Math.max(targets, 1);
-    const means = results.map((r) => (perMicrobatch ? r.loss / Math.max(r.targets, 1) : r.loss));
+    const divisor = perMicrobatch ? results.length : countDivisor(targets);
+    const means = results.map((r) => (perMicrobatch ? r.loss / countDivisor(r.targets) : r.loss));
     const loss = means.reduce((sum, x) => sum + x, 0) / divisor;
     const gradNorm = this.#gradientNorm() / divisor;
     const applied = Number.isFinite(loss) && Number.isFinite(gradNorm);
@@ -248,15 +249,16 @@ class LocalEngine implements TrainEngine {
     const isSummed = count !== undefined;
     const targets = count ?? microbatch.weight;
     const loss = results[lossResult]!.data[0]! * (isSummed ? 1 : targets);
-    const weight = (isSummed ? 1 : targets) / (averaging === "microbatches" ? Math.max(targets, 1) : 1);
+    const weight = (isSummed ? 1 : targets) / (averaging === "microbatches" ? countDivisor(targets) : 1);
     for (const arrays of this.store.banks) {
       const { kernels } = arrays.bank;
       if (!isFirst) kernels.addScaled(arrays.gradients, arrays.accumulator!, arrays.trainable, weight);
       else if (weight !== 1) kernels.scale(arrays.gradients, arrays.trainable, weight);
     }
     const metrics: Record<string, number> = {};
+    const own = new Set([lossResult, countResult, ...gradients.map(gradientResult)]);
     for (const [name, { data, shape }] of Object.entries(results))
-      if (shape.length === 0 && name !== lossResult && name !== countResult) metrics[name] = data[0]!;
+      if (shape.length === 0 && !own.has(name)) metrics[name] = data[0]!;
     return { loss, targets, metrics };
   }
 

@@ -5,7 +5,7 @@ import { add, cast, maximum, mul, neg, notEqual, sub, zeros } from "../../functi
 import { rotaryEmbedding } from "../../functions/fused.js";
 import { scatterAdd } from "../../functions/indexing.js";
 import { matmul, mean, sum } from "../../functions/linalg.js";
-import { reshape } from "../../functions/shape.js";
+import { reshape, slice } from "../../functions/shape.js";
 import type { OpName } from "../../ops/params.js";
 import { applyAll } from "../../ops/shape-rules.js";
 import type { Tensor } from "../../tensor.js";
@@ -19,6 +19,15 @@ function refuseSaved(op: string, grads: readonly (Tensor | undefined)[], first: 
       op,
       "its saved outputs cannot be differentiated (no second derivatives through fused operators)",
     );
+}
+
+/** Gradients by the tables of cosines and sines, [T, D/2] each: sums over batch and heads. */
+function rotaryTableGrads(x: Tensor, g: Tensor): { cos: Tensor; sin: Tensor } {
+  const half = x.shape[3]! / 2;
+  const [x1, x2] = [slice(x, 3, 0, half), slice(x, 3, half)];
+  const [g1, g2] = [slice(g, 3, 0, half), slice(g, 3, half)];
+  const total = (t: Tensor) => sum(t, { axis: [1, 2] });
+  return { cos: total(add(mul(g1, x1), mul(g2, x2))), sin: total(sub(mul(g2, x1), mul(g1, x2))) };
 }
 
 export const fusedGradients = {
@@ -52,13 +61,20 @@ export const fusedGradients = {
     return [mul(sub(mul(g, weight), mul(unit, along)), inverseRms), sum(product, { axis: leadingAxes(x) })];
   },
   dropoutMask: () => [undefined],
-  rotaryEmbedding: ({ inputs, grads }) => [
-    rotaryEmbedding(grads[0]!, inputs[1]!, neg(inputs[2]!)),
-    undefined,
-    undefined,
-  ],
-  attention: ({ params, inputs, outputs, grads }) => {
+  rotaryEmbedding: ({ inputs, grads, needs }) => {
+    const [x, cos, sin] = inputs as [Tensor, Tensor, Tensor];
+    const g = grads[0]!;
+    const tables = needs[1] || needs[2] ? rotaryTableGrads(x, g) : undefined;
+    return [rotaryEmbedding(g, cos, neg(sin)), tables?.cos, tables?.sin];
+  },
+  attention: ({ params, inputs, outputs, grads, needs }) => {
     refuseSaved("attention", grads, 1);
+    if (needs.slice(3).some(Boolean))
+      throw operatorError(
+        "attention",
+        "has no gradient by its dropout mask: pass the mask through stopGradient, or compose attention from matmul and softmax",
+        inputs,
+      );
     const [dq, dk, dv] = applyAll("attentionGrad", [...inputs, grads[0]!, ...outputs], params);
     return [dq, dk, dv, ...inputs.slice(3).map(() => undefined)];
   },

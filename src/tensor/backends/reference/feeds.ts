@@ -2,7 +2,7 @@
 // that the graph does not read, and every array is of the kind that holds its dtype.
 
 import { ModelError } from "../../../util/errors.js";
-import { allocate, type DType, type TensorData } from "../../dtype.js";
+import { allocate, type DType, isStorageOf, type TensorData } from "../../dtype.js";
 import { formatShape, type Shape, sameShape } from "../../shape.js";
 import type { Graph } from "../../trace/graph.js";
 import { checkFeeds, type Feeds } from "../backend.js";
@@ -18,7 +18,7 @@ export function checkFeedsExactly(graph: Graph, feeds: Feeds): void {
         { code: "backend.unknown_feed", details: { name, inputs: names } },
       );
     const storage = allocate(dtype, 0).constructor;
-    if (data.constructor !== storage)
+    if (!isStorageOf(dtype, data))
       throw new ModelError(
         `input "${name}" of dtype ${dtype} must be held in a ${storage.name}, got a ${data.constructor.name}`,
         { code: "backend.wrong_feed", details: { name } },

@@ -1,13 +1,14 @@
 // Shape and dtype rules of the fused operators. Their extra outputs are what their gradients need.
 // Dimension names: T queries, S keys, B batch, H query heads, K key heads, D head width, N tokens, V vocabulary.
 
-import { operatorError } from "../../errors.js";
+import { operatorError, requireExtents } from "../../errors.js";
 import type { Tensor, ValueType } from "../../tensor.js";
 import type { AttentionParams } from "../params.js";
 import {
   operands,
   requireDtype,
   requireFloating,
+  requireNumber,
   requireRank,
   requireSameDtype,
   requireShape,
@@ -87,6 +88,7 @@ export const fusedRules = {
     const [rng] = operands(op, inputs, 1);
     requireDtype(op, "the generator state", rng!, "int32", inputs);
     requireShape(op, "the generator state", rng!, [2], inputs);
+    requireExtents(op, shape, inputs);
     if (!(rate > 0 && rate < 1)) throw operatorError(op, `rate ${rate} must lie between 0 and 1`, inputs);
     return [{ shape, dtype: "float32" }];
   },
@@ -120,7 +122,8 @@ export const fusedRules = {
     requireShape(op, "the second input", up, gate.shape, inputs);
     return [sameAsFirst(inputs), sameAsFirst(inputs), sameAsFirst(inputs)]; // silu(gate)·up, silu(gate), sigmoid(gate)
   },
-  linearCrossEntropy: ({ chunks }, inputs, op) => {
+  // The range of the labels is not known here: the reference kernel throws, the onnx lowering makes the loss NaN.
+  linearCrossEntropy: ({ chunks, ignoreIndex }, inputs, op) => {
     const [hidden, weight, labels] = operands(op, inputs, 3) as [Tensor, Tensor, Tensor];
     requireFloating(op, [hidden, weight]);
     requireSameDtype(op, [hidden, weight]);
@@ -130,6 +133,7 @@ export const fusedRules = {
     const [N, D] = hidden.shape as [number, number];
     requireShape(op, "weight", weight, [weight.shape[0]!, D], inputs);
     requireShape(op, "labels", labels, [N], inputs);
+    requireNumber(op, ignoreIndex, "int32", "labels are int32, so this one can never occur", inputs);
     if (N % chunks !== 0) throw operatorError(op, `${chunks} chunks do not divide ${N} tokens`, inputs);
     const scalar: ValueType = { shape: [], dtype: hidden.dtype };
     // summed loss, counted labels, d loss/d hidden, and softmaxᵀ·hidden (the dense part of d loss/d weight)

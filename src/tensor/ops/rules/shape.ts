@@ -1,8 +1,8 @@
 // Shape and dtype rules of the operators that move elements without computing.
 
-import { operatorError } from "../../errors.js";
+import { operatorError, requireExtents } from "../../errors.js";
 import { broadcastShapes, formatShape, sameShape, sizeOf } from "../../shape.js";
-import { operands, requireDtype, requireSameDtype, type ShapeRule } from "../rule.js";
+import { operands, requireDtype, requireNumber, requireSameDtype, type ShapeRule } from "../rule.js";
 
 const triangle: ShapeRule<"tril"> & ShapeRule<"triu"> = (_, inputs, op) => {
   const [x] = operands(op, inputs, 1);
@@ -13,6 +13,7 @@ const triangle: ShapeRule<"tril"> & ShapeRule<"triu"> = (_, inputs, op) => {
 export const shapeRules = {
   reshape: ({ shape }, inputs, op) => {
     const [x] = operands(op, inputs, 1);
+    requireExtents(op, shape, inputs);
     if (sizeOf(shape) !== sizeOf(x!.shape))
       throw operatorError(
         op,
@@ -33,6 +34,7 @@ export const shapeRules = {
   },
   expand: ({ shape }, inputs, op) => {
     const [x] = operands(op, inputs, 1);
+    requireExtents(op, shape, inputs);
     const result = broadcastShapes(x!.shape, shape);
     if (!result || !sameShape(result, shape))
       throw operatorError(op, `${formatShape(x!.shape)} does not broadcast to ${formatShape(shape)}`, inputs);
@@ -70,8 +72,9 @@ export const shapeRules = {
     });
     return [{ shape: starts.map((start, axis) => ends[axis]! - start), dtype: x!.dtype }];
   },
-  pad: ({ low, high }, inputs, op) => {
+  pad: ({ low, high, value }, inputs, op) => {
     const [x] = operands(op, inputs, 1);
+    requireNumber(op, value, x!.dtype, "cast the tensor first", inputs);
     if (
       low.length !== x!.rank ||
       high.length !== x!.rank ||
@@ -84,7 +87,7 @@ export const shapeRules = {
   triu: triangle,
   iota: ({ size, dtype }, inputs, op) => {
     operands(op, inputs, 0);
-    if (!Number.isInteger(size) || size < 0) throw operatorError(op, `size ${size} is not a count`);
+    if (!Number.isSafeInteger(size) || size < 0) throw operatorError(op, `size ${size} is not a count`);
     if (dtype === "bool") throw operatorError(op, "needs a number dtype, got bool");
     return [{ shape: [size], dtype }];
   },

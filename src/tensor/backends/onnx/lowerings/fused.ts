@@ -4,26 +4,34 @@ import type { OpName } from "../../../ops/params.js";
 import { sizeOf } from "../../../shape.js";
 import type { OnnxName } from "../builder.js";
 import { type LoweredValue, type Lowering, reshapeTo } from "../lowering.js";
+import { elementTypes } from "../schema.js";
 import { lowerAttention, lowerAttentionGrad } from "./attention.js";
 import { refuseHostOperator } from "./linalg.js";
 
 /**
  * Cross-entropy by runs of tokens. For training, softmax goes straight into both gradient products, so the
  * logits are read once; the label's part of the gradient is a row of the weight, taken away afterwards.
+ * A label that counts but lies outside 0 … V−1 makes the loss NaN: nothing on the device could throw.
  * Σ exp(l − max) equals 1 / max(p), which gives the loss without a pass of exponentials of its own.
  */
 const linearCrossEntropy: Lowering<"linearCrossEntropy"> = ({ b, params, inputs, outputs }) => {
   const [hidden, weight, labels] = inputs as [LoweredValue, LoweredValue, LoweredValue];
   const N = hidden.shape[0]!;
+  const V = weight.shape[0]!;
   const n = N / params.chunks;
   const wantsGradient = outputs[2]!.used || outputs[3]!.used;
 
-  const ignore = b.constant({ dtype: "int32", shape: [], data: Int32Array.of(params.ignoreIndex) });
-  const zero = b.constant({ dtype: "int32", shape: [], data: Int32Array.of(0) });
-  const isCounted = b.emit("Not", [b.emit("Equal", [labels.name, ignore])]);
-  const counted = b.emit("Cast", [isCounted], { to: 1 });
-  const targets = b.emit("Where", [isCounted, labels.name, zero]);
-  const column = reshapeTo(b, counted, [N, 1]);
+  const int = (value: number) => b.constant({ dtype: "int32", shape: [], data: Int32Array.of(value) });
+  const zero = int(0);
+  const isCounted = b.emit("Not", [b.emit("Equal", [labels.name, int(params.ignoreIndex)])]);
+  const counted = b.emit("Cast", [isCounted], { to: elementTypes.float32 });
+  const isClass = b.emit("And", [
+    b.emit("GreaterOrEqual", [labels.name, zero]),
+    b.emit("Less", [labels.name, int(V)]),
+  ]);
+  const targets = b.emit("Where", [isClass, labels.name, zero]);
+  const isWrong = b.emit("And", [isCounted, b.emit("Not", [isClass])]);
+  const column = reshapeTo(b, b.emit("Where", [isWrong, b.float(Number.NaN), counted]), [N, 1]);
   const countedHidden = outputs[3]!.used ? b.emit("Mul", [hidden.name, column]) : hidden.name;
 
   const cut = (x: OnnxName): OnnxName[] =>

@@ -3,6 +3,7 @@
 import { ModelError } from "../../../../util/errors.js";
 import type { OpName, OpParams } from "../../../ops/params.js";
 import { sizeOf } from "../../../shape.js";
+import type { OnnxName } from "../builder.js";
 import { type LoweredValue, type Lowering, type LoweringContext, reshapeTo } from "../lowering.js";
 import { elementTypes } from "../schema.js";
 
@@ -40,11 +41,25 @@ const matmulAdd: Lowering<"matmulAdd"> = ({ b, params, inputs, outputs }) => {
 };
 
 const reduction =
-  <K extends "sum" | "mean" | "max" | "min">(opType: string): Lowering<K> =>
+  <K extends "sum" | "mean">(opType: string): Lowering<K> =>
   ({ b, params, inputs }: LoweringContext<K>) => {
     const { axes, keepDims } = params as OpParams["sum"];
     if (axes.length === 0) return [inputs[0]!.name];
     return [b.emit(opType, [inputs[0]!.name, b.ints(axes)], { keepdims: keepDims ? 1 : 0 })];
+  };
+
+/** ONNX Runtime's ReduceMax and ReduceMin find a NaN only at the start of a line, so it is looked for apart. */
+const extreme =
+  <K extends "max" | "min">(opType: string): Lowering<K> =>
+  ({ b, params, inputs }: LoweringContext<K>) => {
+    const { axes, keepDims } = params as OpParams["max"];
+    const x = inputs[0]!.name;
+    if (axes.length === 0) return [x];
+    const over = (type: string, value: OnnxName) =>
+      b.emit(type, [value, b.ints(axes)], { keepdims: keepDims ? 1 : 0 });
+    const marks = b.emit("Cast", [b.emit("IsNaN", [x])], { to: elementTypes.float32 });
+    const hasNaN = b.emit("Cast", [over("ReduceMax", marks)], { to: elementTypes.bool });
+    return [b.emit("Where", [hasNaN, b.float(Number.NaN), over(opType, x)])];
   };
 
 const alongAxis =
@@ -58,8 +73,8 @@ export const linalgLowerings = {
   matmulAdd,
   sum: reduction("ReduceSum"),
   mean: reduction("ReduceMean"),
-  max: reduction("ReduceMax"),
-  min: reduction("ReduceMin"),
+  max: extreme("ReduceMax"),
+  min: extreme("ReduceMin"),
   argmax: ({ b, params, inputs }) => {
     const index = b.emit("ArgMax", [inputs[0]!.name], {
       axis: params.axis,

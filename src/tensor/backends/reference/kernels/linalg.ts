@@ -1,6 +1,6 @@
 // Reference kernels of matrix products, reductions and scans. All sums are accumulated in doubles, in
-// row-major order. NaN goes through the softmaxes and logsumexp, and through max and min; but on lines with NaN
-// max, min and argmax are undefined as operators: ONNX Runtime finds it or not depending on its place.
+// row-major order. NaN goes through the softmaxes, logsumexp, max and min. On lines with NaN argmax is undefined
+// as an operator: ONNX Runtime finds it or not depending on its place.
 
 import type { TensorData } from "../../../dtype.js";
 import type { OpName, OpParams } from "../../../ops/params.js";
