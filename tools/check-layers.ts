@@ -17,7 +17,7 @@ const layers: readonly (readonly string[])[] = [
 ];
 
 /** Folders that must run in a browser. Files named `*.node.ts` are exempt. */
-const portable = ["tensor", "nn", "optim", "schedule", "formats"];
+const portable = ["tensor", "nn", "optim", "schedule", "formats", "distributed"];
 
 const root = resolve(dirname(fileURLToPath(import.meta.url)), "../src");
 const files = readdirSync(root, { recursive: true, encoding: "utf8" })

@@ -1,0 +1,57 @@
+// The same tensor of several files at once, piece by piece: every piece covers the same elements in each of them,
+// whatever their dtypes. A few pieces of memory per file, whatever the size of the tensors.
+
+import { readPieces, type TensorReader, toFloat32 } from "../../formats/safetensors/index.js";
+
+/** Elements of a piece: 1 MiB of float32, so that the pieces of several files fit into a processor's cache. */
+const PIECE_ELEMENTS = 2 ** 18;
+/** Pieces being read while one is worked on. */
+const AHEAD = 1;
+const WIDEST_BYTES = 8;
+const WIDTHS = { F64: 8, F32: 4, F16: 2, BF16: 2 } as const;
+
+/** Files to walk through, with the memory to do it in. Use it for one tensor after the other. */
+export class Lockstep {
+  readonly #readers: readonly TensorReader[];
+  readonly #buffers: Uint8Array[][];
+
+  constructor(readers: readonly TensorReader[]) {
+    this.#readers = readers;
+    this.#buffers = readers.map(() => []);
+  }
+
+  /**
+   * Float32 values of the tensor `name`, one array per file, in the order of the files. They are valid until the next
+   * piece is asked for and may be written to only by copying first. A tensor without elements gives no piece.
+   */
+  async *pieces(name: string): AsyncGenerator<readonly Float32Array[], void, undefined> {
+    const walks = this.#readers.map((reader, i) => this.#walk(reader, name, i));
+    try {
+      for (;;) {
+        const steps = await Promise.all(walks.map((walk) => walk.next()));
+        const values: Float32Array[] = [];
+        for (const step of steps) {
+          if (step.done === true) return;
+          const { entry, bytes } = step.value;
+          if (bytes.byteLength === 0) return;
+          values.push(toFloat32({ dtype: entry.dtype, shape: [], bytes }));
+        }
+        yield values;
+      }
+    } finally {
+      // Each waits for its reads in flight, since they write into the shared buffers.
+      await Promise.allSettled(walks.map((walk) => walk.return()));
+    }
+  }
+
+  #walk(reader: TensorReader, name: string, index: number) {
+    const { dtype, sizeBytes } = reader.entry(name);
+    const width = WIDTHS[dtype as keyof typeof WIDTHS] ?? WIDEST_BYTES;
+    const pieceBytes = PIECE_ELEMENTS * width;
+    const buffers = this.#buffers[index]!;
+    if (sizeBytes > 2 ** 15 && reader.readRangeInto !== undefined && buffers.length === 0) {
+      for (let i = 0; i <= AHEAD; i++) buffers.push(new Uint8Array(PIECE_ELEMENTS * WIDEST_BYTES));
+    }
+    return readPieces(reader, [name], { pieceBytes, ahead: AHEAD, buffers });
+  }
+}
