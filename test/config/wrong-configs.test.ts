@@ -44,7 +44,7 @@ const cases: readonly WrongCase[] = [
   { title: "null where a value is needed", text: "run:\n  max_steps: null\n  name:\n" },
   {
     title: "out of range",
-    text: "run:\n  max_steps: 0\nmodel:\n  dropout: 1\nscheduler:\n  min_lr_ratio: 1.5\nooo_streams: 9\n",
+    text: "run:\n  max_steps: 0\n  threads: 100000\nmodel:\n  dropout: 1\nscheduler:\n  min_lr_ratio: 1.5\nooo_streams: 9\n",
   },
   { title: "not finite", text: "optimizer:\n  lr: .inf\n  weight_decay: .nan\n" },
   {
