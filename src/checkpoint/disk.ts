@@ -7,7 +7,6 @@ import {
   copyFile,
   type FileHandle,
   link,
-  mkdir,
   open,
   readdir,
   rename,
@@ -16,6 +15,7 @@ import {
   unlink,
 } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import { makeFolders } from "../util/folders.node.js";
 
 import { syncFolder } from "../util/platform.node.js";
 import { systemCode } from "./failure.js";
@@ -56,7 +56,7 @@ export class Disk {
   /** Creates a folder and its missing parents, each recorded durably in its own parent. */
   async makeFolder(path: string): Promise<void> {
     this.#before({ kind: "mkdir", path });
-    const first = await mkdir(path, { recursive: true });
+    const first = makeFolders(path);
     if (first === undefined) return;
     for (let folder = path; folder.length >= first.length; folder = dirname(folder)) {
       await this.syncFolder(dirname(folder));

@@ -1,6 +1,7 @@
 // What a command may use of the outside world. Tests give their own; the executable gives the process's.
 
 import type { OutputStream } from "../observe/terminal.node.js";
+import { ExitCode } from "./exit-codes.js";
 
 export interface CliContext {
   /** Results. */
@@ -19,6 +20,11 @@ export interface CliContext {
    * with code 0, as there is nobody left to tell; a command with state to save replaces it.
    */
   onOutputClosed: () => void;
+  /**
+   * Called once when stdout can no longer be written, as on a full disk. The default says so and ends the process
+   * with code 1; a command with work to protect replaces it and goes on.
+   */
+  onOutputFailed: (error: Error) => void;
 }
 
 export function processContext(): CliContext {
@@ -35,17 +41,19 @@ export function processContext(): CliContext {
     env: process.env,
     isTerminal: process.stdout.isTTY === true,
     onOutputClosed: () => process.exit(0),
+    onOutputFailed: (error) => {
+      context.err(`speedtronic: error: cannot write to standard output: ${error.message}\n`);
+      process.exit(ExitCode.failure);
+    },
   };
   const onError = (error: NodeJS.ErrnoException): void => {
-    if (error.code !== "EPIPE") throw error;
     if (closed) return;
     closed = true;
-    context.onOutputClosed();
+    if (error.code === "EPIPE") context.onOutputClosed();
+    else context.onOutputFailed(error);
   };
   process.stdout.on("error", onError);
   // Without a reader of messages the work itself is still wanted.
-  process.stderr.on("error", (error: NodeJS.ErrnoException) => {
-    if (error.code !== "EPIPE") throw error;
-  });
+  process.stderr.on("error", () => undefined);
   return context;
 }

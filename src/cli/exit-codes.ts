@@ -45,7 +45,9 @@ export function exitCodeOf(error: unknown): number {
 /** Of a run that was asked to stop, by what asked: a signal, or a reader of the output who went away. */
 export function exitCodeOfStop(cause: unknown): number {
   if (cause === "SIGINT" || cause === "SIGBREAK") return ExitCode.interrupted;
-  return cause === "SIGTERM" ? ExitCode.terminated : ExitCode.ok;
+  if (cause === "SIGTERM") return ExitCode.terminated;
+  // A run that ended early because its reader went away is not done, and scripts must see that.
+  return cause === "output closed" ? ExitCode.failure : ExitCode.ok;
 }
 
 /** One message, without a stack trace unless asked for. */

@@ -46,6 +46,12 @@ export async function runTraining(request: TrainRequest, context: CliContext): P
     context.err(`speedtronic: nobody reads the output any more: ${saving}\n`);
     stop.abort("output closed");
   };
+  // A full disk under a redirected log is no reason to lose a run: metrics files and checkpoints have their own care.
+  context.onOutputFailed = (error) => {
+    context.err(
+      `speedtronic: warning: standard output is lost (${error.message}); training goes on without it\n`,
+    );
+  };
   try {
     const options = resumeOption(resume);
     const runtime = await buildRuntime(config, {

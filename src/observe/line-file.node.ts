@@ -1,8 +1,10 @@
 // A log file under one buffered handle: whole lines only, written in order, never half of one. When the disk is
 // full or the file cannot be opened, lines wait in bounded memory and are tried again later.
 // Writes are synchronous: a flush is a few kilobytes, and nothing is lost when the process ends by itself, even unclosed.
-import { closeSync, fstatSync, ftruncateSync, mkdirSync, openSync, readSync, writeSync } from "node:fs";
+
+import { closeSync, fstatSync, ftruncateSync, openSync, readSync, writeSync } from "node:fs";
 import { dirname, resolve } from "node:path";
+import { makeFolders } from "../util/folders.node.js";
 
 export interface LineFileOptions {
   /** Keep what the file holds (default), or start it anew. */
@@ -121,7 +123,7 @@ export class LineFile {
 
   #open(): number {
     if (this.#handle !== undefined) return this.#handle;
-    mkdirSync(dirname(this.path), { recursive: true });
+    makeFolders(dirname(this.path));
     const isAppend = this.#options.append !== false || this.#hasStarted;
     const handle = openSync(this.path, isAppend ? "a+" : "w+");
     this.#hasStarted = true;

@@ -1,6 +1,8 @@
 // The dtypes a graph value can have and the typed array that holds each of them on the host.
 // float16 has no host array on Node 20: it is stored as float32 values rounded to half precision.
 
+import { ModelError } from "../util/errors.js";
+
 export const dtypes = ["float32", "float64", "float16", "int32", "bool"] as const;
 export type DType = (typeof dtypes)[number];
 
@@ -28,7 +30,15 @@ export function isFloating(dtype: DType): boolean {
 
 /** A zero-filled host array for `size` elements of `dtype`. */
 export function allocate<D extends DType>(dtype: D, size: number): DTypeArrays[D] {
-  return new arrayConstructors[dtype](size) as DTypeArrays[D];
+  try {
+    return new arrayConstructors[dtype](size) as DTypeArrays[D];
+  } catch (cause) {
+    const gigabytes = (size * arrayConstructors[dtype].BYTES_PER_ELEMENT) / 2 ** 30;
+    throw new ModelError(
+      `cannot hold ${size} values of ${dtype} in memory (${gigabytes.toFixed(1)} GiB): use a smaller model or batch`,
+      { code: "tensor.out_of_memory", details: { size, dtype }, cause },
+    );
+  }
 }
 
 /** Whether `data` is of the kind that holds `dtype`. */

@@ -64,6 +64,12 @@ function distributedFingerprint({ distributed }: SpeedtronicConfig): Record<stri
   return { enabled, mode, role, node_id, repo_id };
 }
 
+/** The curve of the learning rate. Where it ends is left out if it follows the run's own target, which may move. */
+function scheduleFingerprint({ scheduler, compat }: SpeedtronicConfig): Record<string, unknown> {
+  const { name, warmup_steps, min_lr_ratio, max_steps } = scheduler;
+  return { name, warmup_steps, min_lr_ratio, max_steps, python_endpoints: compat.schedule_endpoints };
+}
+
 function optimizerFingerprint(config: SpeedtronicConfig): Record<string, unknown> {
   const { name, lr, betas, eps, weight_decay, grad_clip } = config.optimizer;
   return {
@@ -74,5 +80,6 @@ function optimizerFingerprint(config: SpeedtronicConfig): Record<string, unknown
     weight_decay,
     grad_clip,
     decay_all_tensors: config.compat.decay_all_tensors,
+    schedule: scheduleFingerprint(config),
   };
 }

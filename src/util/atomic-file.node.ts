@@ -3,10 +3,10 @@
 // Not a lock: two writers of one path both succeed and the last rename wins.
 
 import { randomBytes } from "node:crypto";
-import { type FileHandle, mkdir, open, readdir, rename, rm, stat } from "node:fs/promises";
+import { type FileHandle, open, readdir, rename, rm, stat } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
-
 import { SpeedtronicError } from "./errors.js";
+import { makeFolders } from "./folders.node.js";
 import { isProcessAlive, syncFolder } from "./platform.node.js";
 
 /** Where a producer puts its bytes. A chunk may be reused by the caller once the promise has settled. */
@@ -118,7 +118,7 @@ export async function sweepStaleTemporaries(folder: string): Promise<string[]> {
 }
 
 async function createFolders(folder: string, durable: boolean): Promise<void> {
-  const firstMade = await mkdir(folder, { recursive: true });
+  const firstMade = makeFolders(folder);
   if (firstMade === undefined || !durable) return;
   // Each new folder is an entry of its parent, which has to reach the disk as well.
   const top = dirname(resolve(firstMade));

@@ -38,6 +38,7 @@ export async function cli(args: readonly string[], options: CliOptions = {}): Pr
     env: options.env ?? {},
     isTerminal: options.isTerminal ?? false,
     onOutputClosed: () => {},
+    onOutputFailed: () => {},
   };
   const code = await runCli(args, context);
   return { code, ...output };

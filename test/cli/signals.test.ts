@@ -70,7 +70,7 @@ it("a reader who goes away ends the run with a checkpoint", async () => {
   const run = start("closed");
   await run.waitFor("step 3/");
   run.child.stdout!.destroy();
-  expect(await run.ended).toBe(0);
+  expect(await run.ended).toBe(1);
   expect(run.stderr()).toBe(
     "speedtronic: nobody reads the output any more: saving after this step\n" +
       "speedtronic: the same command with --resume goes on from here\n",

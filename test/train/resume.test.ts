@@ -119,6 +119,8 @@ describe("what changed since", () => {
       expect.stringMatching(/^data\.target_batch_size: saved 2, now 4; /),
       expect.stringMatching(/^optimizer\.grad_clip: saved null, now 1; /),
       expect.stringMatching(/^optimizer\.lr: saved 0\.01, now 0\.002; /),
+      expect.stringMatching(/^optimizer\.schedule\.name: saved "cosine", now "constant"; /),
+      expect.stringMatching(/^optimizer\.schedule\.warmup_steps: saved 1, now 0; /),
       expect.stringMatching(/^optimizer\.weight_decay: saved 0\.1, now 0; /),
     ]);
     expect(steps.map(({ lr, samples, micro_batches }) => [lr, samples, micro_batches])).toEqual([

@@ -105,7 +105,7 @@ export const train: CliCommand = {
 Examples:
   speedtronic train --config configs/smoke.yaml
   speedtronic train --config configs/demo.yaml --set optimizer.lr=1e-3 --output-dir runs/lr-1e-3
-  speedtronic train --config configs/demo.yaml --resume --max-steps 2000
+  speedtronic train --config configs/demo.yaml --resume --max-steps 3000
   speedtronic train --config configs/demo.yaml --init runs/old --output-dir runs/new
 `,
       );

@@ -32,6 +32,10 @@ export const run = defineSection({
       null,
       "Short for logging.every_steps, which takes this value unless it is set itself.",
     ),
-    threads: field(orNull(whole({ min: 1, max: 256 })), null, "Threads of the tensor engine; null means all cores."),
+    threads: field(
+      orNull(whole({ min: 1, max: 256 })),
+      null,
+      "Threads of the tensor engine; null means all cores.",
+    ),
   },
 });

@@ -3,7 +3,8 @@
 // that memory stays bounded. Every way in which a path can be wrong becomes a DataError with advice.
 
 import { createHash } from "node:crypto";
-import { type FileHandle, open } from "node:fs/promises";
+import type { Stats } from "node:fs";
+import { type FileHandle, open, stat } from "node:fs/promises";
 import { resolve } from "node:path";
 import { DataError } from "../../util/errors.js";
 import type { TokenSource } from "../token-source.js";
@@ -14,28 +15,33 @@ export interface TextFileOptions {
   memoryLimitBytes: number;
 }
 
+function refuseOther(path: string, stats: Stats): void {
+  if (stats.isFile()) return;
+  const kind = stats.isDirectory() ? "a folder" : "not a regular file";
+  throw new DataError(
+    `data.text_path "${path}" is ${kind}. Name one text file; join several into one first.`,
+    {
+      code: "data.not_a_file",
+      details: { path },
+    },
+  );
+}
+
 /** Throws DataError for a path that is missing, no regular file, not readable or empty. */
 export async function openTextFile(options: TextFileOptions): Promise<TokenSource> {
   const { path } = options;
   let handle: FileHandle;
   try {
+    // Looked at before it is opened: opening a named pipe waits for somebody to write.
+    refuseOther(path, await stat(path));
     handle = await open(path, "r");
   } catch (cause) {
-    throw openError(path, cause);
+    throw cause instanceof DataError ? cause : openError(path, cause);
   }
   let isKept = false;
   try {
     const stats = await handle.stat();
-    if (!stats.isFile()) {
-      const kind = stats.isDirectory() ? "a folder" : "not a regular file";
-      throw new DataError(
-        `data.text_path "${path}" is ${kind}. Name one text file; join several into one first.`,
-        {
-          code: "data.not_a_file",
-          details: { path },
-        },
-      );
-    }
+    refuseOther(path, stats);
     if (stats.size === 0) {
       throw new DataError(`data.text_path "${path}" is empty (0 bytes). Name a file with text in it.`, {
         code: "data.empty",

@@ -42,6 +42,17 @@ const alignmentBytes = 64;
 /** 64 KiB short of 4 GiB: the largest memory every engine accepts. */
 export const maxBankBytes = 65_535 * pageBytes;
 
+function reserve(pages: number): WebAssembly.Memory {
+  try {
+    return new WebAssembly.Memory({ initial: pages, maximum: maxBankBytes / pageBytes });
+  } catch (cause) {
+    throw new ModelError(
+      `cannot reserve ${Math.ceil((pages * pageBytes) / 2 ** 20)} MiB for parameters and training state: use a smaller model, or allow the process more memory`,
+      { code: "engine.out_of_memory", cause },
+    );
+  }
+}
+
 export class Bank {
   readonly kernels: Kernels;
   readonly #memory: WebAssembly.Memory;
@@ -51,7 +62,7 @@ export class Bank {
 
   constructor(module: WebAssembly.Module, initialBytes: number) {
     const pages = Math.ceil(initialBytes / pageBytes) + 1;
-    this.#memory = new WebAssembly.Memory({ initial: pages, maximum: maxBankBytes / pageBytes });
+    this.#memory = reserve(pages);
     const abort = () => invariant(false, "a kernel aborted");
     const instance = new WebAssembly.Instance(module, { env: { memory: this.#memory, abort } });
     this.kernels = instance.exports as unknown as Kernels;
