@@ -61,7 +61,14 @@ describe("the package", () => {
   it("holds the compiled code, its types, the kernels and the documents, and nothing else", () => {
     const files = filesOf(installed);
     const others = files.filter((name) => !/^(dist\/.*\.(js|d\.ts)|docs\/[a-z-]+\.md)$/.test(name));
-    expect(others).toEqual(["CHANGELOG.md", "LICENSE", "README.md", "package.json", "wasm/kernels.wasm"]);
+    expect(others).toEqual([
+      "CHANGELOG.md",
+      "LICENSE",
+      "README.md",
+      "configs/smoke.yaml",
+      "package.json",
+      "wasm/kernels.wasm",
+    ]);
     expect(files.filter((name) => /(^|[./])(test|fixtures?|spec)[./]/.test(name))).toEqual([]);
     const scripts = files.filter((name) => name.endsWith(".js"));
     expect(files.filter((name) => name.endsWith(".d.ts")).length).toBe(scripts.length);
