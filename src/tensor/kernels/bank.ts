@@ -26,6 +26,44 @@ export interface Kernels {
     inverseSqrtCorrection: number,
     eps: number,
   ): void;
+  nesterovDirection(
+    out: number,
+    g: number,
+    m: number,
+    n: number,
+    gradScale: number,
+    momentum: number,
+    complement: number,
+  ): void;
+  decayedStep(p: number, u: number, n: number, keep: number, stepSize: number): void;
+  sgd(
+    p: number,
+    g: number,
+    m: number,
+    n: number,
+    gradScale: number,
+    keep: number,
+    lr: number,
+    momentum: number,
+    gradWeight: number,
+    momentumWeight: number,
+  ): void;
+  lion(
+    p: number,
+    g: number,
+    m: number,
+    n: number,
+    gradScale: number,
+    keep: number,
+    lr: number,
+    beta1: number,
+    complement1: number,
+    beta2: number,
+    complement2: number,
+  ): void;
+  copy(to: number, from: number, n: number): void;
+  countAgreeing(p: number, before: number, g: number, n: number, keep: number): number;
+  keepAgreeing(p: number, before: number, g: number, n: number, keep: number, scale: number): void;
   scatterAdd(
     table: number,
     tableRows: number,
@@ -41,6 +79,10 @@ const pageBytes = 65_536;
 const alignmentBytes = 64;
 /** 64 KiB short of 4 GiB: the largest memory every engine accepts. */
 export const maxBankBytes = 65_535 * pageBytes;
+
+function roundUp(bytes: number): number {
+  return Math.max(alignmentBytes, Math.ceil(bytes / alignmentBytes) * alignmentBytes);
+}
 
 function reserve(pages: number): WebAssembly.Memory {
   try {
@@ -76,13 +118,19 @@ export class Bank {
 
   /** Reserves `bytes`, aligned to 64, contents undefined. Throws ModelError when the bank cannot grow further. */
   allocate(bytes: number): number {
-    const need = Math.max(alignmentBytes, Math.ceil(bytes / alignmentBytes) * alignmentBytes);
-    let range = this.#free.find((r) => r.bytes >= need);
-    if (!range) {
-      this.#grow(need);
-      range = this.#free.find((r) => r.bytes >= need);
-      invariant(range, "growing made room");
-    }
+    const offset = this.tryAllocate(bytes);
+    if (offset !== undefined) return offset;
+    this.#grow(roundUp(bytes));
+    const grown = this.tryAllocate(bytes);
+    invariant(grown !== undefined, "growing made room");
+    return grown;
+  }
+
+  /** {@link allocate} in the memory as it is: typed arrays over it stay valid. Undefined when there is no room. */
+  tryAllocate(bytes: number): number | undefined {
+    const need = roundUp(bytes);
+    const range = this.#free.find((r) => r.bytes >= need);
+    if (range === undefined) return undefined;
     const { offset } = range;
     range.offset += need;
     range.bytes -= need;

@@ -2,6 +2,9 @@
 // TypeScript: the types are AssemblyScript's. All addresses are byte offsets that are multiples of 16, all
 // counts are multiples of 4 elements (callers pad with zeros). No relaxed SIMD: every machine gives equal bits.
 
+export { copy, countAgreeing, decayedStep, keepAgreeing, lion, nesterovDirection, sgd } from "./optim.as";
+export { outerAddScaled, outerAdvance, outerSquares, outerSubtract, outerSum } from "./outer.as";
+
 /** Σ x² in float64 over `n` float32 values. Four partial sums, added in a fixed order. */
 export function sumOfSquares(x: usize, n: usize): f64 {
   let low = f64x2.splat(0);
