@@ -23,6 +23,14 @@ export const compatSwitches = [
     reason: "Pulling norm weights towards zero fights their purpose and regularises nothing.",
   },
   {
+    key: "cautious_decay",
+    meaning: "With optimizer.cautious, weight decay is held back too where it disagrees with the gradient.",
+    instead: "Only the update is held back; weight decay always applies.",
+    default: false,
+    python: true,
+    reason: "Decay follows no gradient, so that asking for its agreement makes it random.",
+  },
+  {
     key: "double_dropout",
     meaning: "Dropout is applied twice in a row to the attention branch of the reference model.",
     instead: "Dropout is applied once to each branch.",

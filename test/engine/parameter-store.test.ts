@@ -21,18 +21,15 @@ async function storeOf(model = smallTransformer(), bankBytes?: number): Promise<
 }
 
 function applyAdamw(store: ParameterStore, count: number): void {
-  for (const { bank, parameters, gradients, slots: offsets, decaying, trainable } of store.banks)
-    for (const [start, end, decays] of [
-      [0, decaying, true],
-      [decaying, trainable, false],
-    ] as const)
+  for (const { bank, parameters, gradients, slots: offsets, regions } of store.banks)
+    for (const { start, length, decays } of regions)
       update(
         bank.kernels,
         {
           parameter: parameters + 4 * start,
           gradient: gradients + 4 * start,
           slots: offsets.map((offset) => offset + 4 * start),
-          length: end - start,
+          length,
           decays,
         },
         adamw.hyper,

@@ -20,17 +20,22 @@ const parameter = (
 /** One update of everything trainable, as the engine does it. */
 function update(store: ParameterStore, step: UpdateStep): void {
   for (const arrays of store.banks) {
-    adamw.update(arrays.bank.kernels, region(arrays, 0, arrays.decaying, true), hyper, step);
-    adamw.update(arrays.bank.kernels, region(arrays, arrays.decaying, arrays.trainable, false), hyper, step);
+    for (const { start, length, decays } of arrays.regions)
+      adamw.update(arrays.bank.kernels, region(arrays, start, length, decays), hyper, step);
   }
 }
 
-function region({ parameters, gradients, slots }: BankArrays, start: number, end: number, decays: boolean) {
+function region(
+  { parameters, gradients, slots }: BankArrays,
+  start: number,
+  length: number,
+  decays: boolean,
+) {
   return {
     parameter: parameters + 4 * start,
     gradient: gradients + 4 * start,
     slots: slots.map((offset) => offset + 4 * start),
-    length: end - start,
+    length,
     decays,
   };
 }
@@ -180,17 +185,22 @@ describe("adamw", () => {
     const values = parameters.reduce((sum, p) => sum + p.shape.reduce((a, b) => a * b, 1), 0);
     const [arrays] = store.banks as [BankArrays];
     expect(arrays.length).toBeGreaterThan(values);
-    for (const offset of [arrays.parameters, arrays.gradients, ...arrays.slots]) {
-      const all = arrays.bank.float32(offset, arrays.length);
+    const runs = [
+      [arrays.parameters, arrays.length],
+      [arrays.gradients, arrays.length],
+      ...arrays.slots.map((offset, index) => [offset, arrays.slotLengths[index]!]),
+    ] as [number, number][];
+    for (const [offset, length] of runs) {
+      const all = arrays.bank.float32(offset, length);
       expect(all.filter((x) => x !== 0).length).toBeLessThanOrEqual(values);
     }
     // Blank out what belongs to tensors: nothing else may remain.
     for (const name of store.names()) {
       store.parameter(name).data.fill(0);
       store.gradient(name).data.fill(0);
-      for (const slot of store.slotNames) store.slot(slot, name).data.fill(0);
+      for (const slot of store.slotsOf(name)) store.slot(slot, name).data.fill(0);
     }
-    for (const offset of [arrays.parameters, arrays.gradients, ...arrays.slots])
-      expect(arrays.bank.float32(offset, arrays.length).every((x) => x === 0)).toBe(true);
+    for (const [offset, length] of runs)
+      expect(arrays.bank.float32(offset, length).every((x) => x === 0)).toBe(true);
   });
 });

@@ -34,6 +34,7 @@ async function firstInputs(changes: Changes, count: number): Promise<number[][]>
 describe("compat", () => {
   it("has a test here for each of its switches", () => {
     expect(compatSwitches.map(({ key }) => key).sort()).toEqual([
+      "cautious_decay",
       "decay_all_tensors",
       "double_dropout",
       "lr_metric_next",
@@ -42,6 +43,35 @@ describe("compat", () => {
       "synthetic_seeds",
       "text_stride",
     ]);
+  });
+
+  it("cautious_decay: with optimizer.cautious, rows of absent tokens do not decay", async () => {
+    const [lr, weight_decay] = [0.1, 0.5];
+    const shares: number[][] = [];
+    for (const cautious_decay of [false, true]) {
+      const runtime = await build(
+        {
+          run: { max_steps: 1 },
+          model: { tie_weights: false },
+          optimizer: { lr, weight_decay, cautious: true },
+          compat: { cautious_decay },
+        },
+        { dataset: new FormulaDataset(4, [8], 13) },
+      );
+      await runtime.refreshModel();
+      const tableOf = () => copyOf(runtime.model.stateDict()).get("transformer.wte.weight")!;
+      const before = tableOf();
+      await runtime.trainer.fit();
+      // The ids of the samples are below 13.
+      const first = 13 * before.shape[1]!;
+      const after = tableOf().data;
+      shares.push(Array.from(before.data.slice(first), (x, i) => after[first + i]! / x));
+      await runtime.close();
+    }
+    const [decayed, kept] = shares as [number[], number[]];
+    expect(decayed).toHaveLength(3 * 8);
+    for (const share of decayed) expect(share).toBeCloseTo(1 - lr * weight_decay, 6);
+    expect(new Set(kept)).toEqual(new Set([1]));
   });
 
   it("decay_all_tensors: norms decay too, matrices as before", async () => {

@@ -1,6 +1,7 @@
 // Section `optimizer`: the update rule and what happens when the numbers break.
 
 import * as z from "zod";
+import { muonPlusModes } from "../../optim/muon-plus.js";
 import { choice, custom, defineSection, field, flag, orNull, real, whole } from "../field.js";
 
 const beta = z.number().gte(0).lt(1);
@@ -9,7 +10,11 @@ export const optimizer = defineSection({
   name: "optimizer",
   summary: "Update rule, its constants, clipping, and the policy for non-finite numbers.",
   shape: {
-    name: field(choice(["adamw", "muon"]), "adamw", "The update rule."),
+    name: field(
+      choice(["adamw", "muon", "sgd", "lion"]),
+      "adamw",
+      "The update rule; muon updates hidden matrices, and leaves all else to AdamW.",
+    ),
     lr: field(real({ above: 0 }), 3e-4, "Peak learning rate."),
     betas: field(
       custom(
@@ -17,7 +22,7 @@ export const optimizer = defineSection({
         "a list of two numbers, each from 0 up to but not including 1, such as [0.9, 0.95]",
       ),
       [0.9, 0.95],
-      "AdamW's decay rates of the first and second moment.",
+      "AdamW's decay rates of the first and second moment; Lion's of the update and the momentum.",
     ),
     eps: field(real({ above: 0 }), 1e-8, "AdamW's term against division by zero."),
     weight_decay: field(real({ min: 0 }), 0.1, "Decoupled weight decay of matrices."),
@@ -32,6 +37,38 @@ export const optimizer = defineSection({
     muon_momentum: field(real({ min: 0, below: 1 }), 0.95, "Momentum of Muon."),
     muon_ns_steps: field(whole({ min: 1 }), 5, "Newton-Schulz iterations of Muon."),
     muon_norm_eps: field(real({ above: 0 }), 1e-8, "Term against division by zero in muon_plus."),
+    muon_plus_mode: field(
+      choice(muonPlusModes),
+      "row_col",
+      "What muon_plus normalises, in order: rows, columns, both, or nothing.",
+    ),
+    muon_lr: field(
+      orNull(real({ above: 0 })),
+      null,
+      "Peak learning rate of Muon's matrices; null means optimizer.lr.",
+    ),
+    muon_weight_decay: field(
+      orNull(real({ min: 0 })),
+      null,
+      "Decoupled weight decay of Muon's matrices; null means optimizer.weight_decay.",
+    ),
+    muon_scale: field(
+      choice(["shape", "rms"]),
+      "shape",
+      "How Muon's updates are scaled: by √max(1, rows/columns), or to the RMS of AdamW's, 0.2·√max(rows, columns).",
+    ),
+    muon_routes: field(
+      custom(z.record(z.string(), z.enum(["muon", "adamw"])), 'a mapping of names to "muon" or "adamw"'),
+      {},
+      "Exceptions to what Muon updates, by parameter name or subtree; * stands for any text, and the last that fits counts.",
+    ),
+    cautious_rescale: field(
+      flag(),
+      false,
+      "Enlarge what cautious leaves of a tensor's update by the share it dropped.",
+    ),
+    sgd_momentum: field(real({ min: 0, below: 1 }), 0.9, "Momentum of SGD."),
+    sgd_nesterov: field(flag(), true, "Whether SGD looks ahead along its momentum."),
     non_finite: field(
       choice(["stop", "skip"]),
       "stop",

@@ -23,6 +23,8 @@ export interface EngineParameter {
   readonly trainable: boolean;
   /** Whether weight decay applies. */
   readonly decays: boolean;
+  /** The rule that updates it, where it is not the engine's: a name in the table of optimisers. */
+  readonly rule?: string;
 }
 
 export interface EngineOptions {
@@ -74,20 +76,23 @@ export interface ArrayPart {
   readonly begin: number;
 }
 
-/** All state at one moment, copied. The tensors are views of `buffers`. */
+/**
+ * All state at one moment, copied. The tensors are views of `buffers`, which are shared memory: a buffer of this size
+ * that changes hands makes both threads' collectors run, for longer than the copy takes.
+ */
 export interface EngineSnapshot {
   readonly parameters: Map<string, TensorData>;
   /** `<parameter>.<slot>` */
   readonly optimizer: Map<string, TensorData>;
-  readonly buffers: readonly ArrayBuffer[];
+  readonly buffers: readonly SharedArrayBuffer[];
 }
 
 export interface EngineDescription {
   readonly backend: string;
   readonly threads: number;
   readonly runtime: string;
-  /** What the optimiser keeps per parameter. */
-  readonly slots: readonly string[];
+  /** What the optimiser keeps for each trainable parameter. */
+  readonly slots: ReadonlyMap<string, readonly string[]>;
   /** Sizes of the buffers of a snapshot. */
   readonly snapshotBytes: readonly number[];
 }
@@ -109,9 +114,9 @@ export interface TrainEngine {
   writeOptimizer(values: ReadonlyMap<string, TensorData>): Promise<void>;
   /**
    * Copies parameters and optimiser state out, between two updates. `reuse` are the buffers of an earlier snapshot:
-   * given up by the caller, written over, so that no memory has to be found (and cleared by the system) again.
+   * no longer read by the caller, written over, so that no memory has to be found (and cleared by the system) again.
    */
-  snapshot(reuse?: readonly ArrayBuffer[]): Promise<EngineSnapshot>;
+  snapshot(reuse?: readonly SharedArrayBuffer[]): Promise<EngineSnapshot>;
   /**
    * Overwrites a stretch of one array by the first `length` of `values`. The caller gives `values` up and gets the
    * memory back, for the next stretch: a state of any size goes in through one small buffer.

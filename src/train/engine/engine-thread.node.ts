@@ -63,12 +63,13 @@ async function answer({ method, args }: EngineRequest): Promise<unknown> {
   );
 }
 
-/** Buffers of arrays in a reply: moved instead of copied, since the engine hands out copies anyway. */
+/** Buffers of arrays in a reply: moved instead of copied, since the engine hands out copies anyway. Shared ones stay. */
 function buffersOf(value: unknown): ArrayBuffer[] {
   const buffers = new Set<ArrayBuffer>();
   const visit = (part: unknown) => {
-    if (ArrayBuffer.isView(part)) buffers.add(part.buffer as ArrayBuffer);
-    else if (part instanceof Map) for (const member of part.values()) visit(member);
+    if (ArrayBuffer.isView(part)) {
+      if (part.buffer instanceof ArrayBuffer) buffers.add(part.buffer);
+    } else if (part instanceof Map) for (const member of part.values()) visit(member);
     else if (part && typeof part === "object") for (const member of Object.values(part)) visit(member);
   };
   visit(value);

@@ -1,7 +1,6 @@
 // The engine itself, on the thread that makes it. It blocks that thread while graphs run.
 
 import { optimizers } from "../../optim/index.js";
-import type { Optimizer } from "../../optim/optimizer.js";
 import type { Backend, Executable } from "../../tensor/backends/backend.js";
 import { createOnnxBackend, onnxRuntimeVersion } from "../../tensor/backends/onnx/backend.node.js";
 import { referenceBackend } from "../../tensor/backends/reference/interpreter.js";
@@ -25,6 +24,7 @@ import {
   type UpdateResult,
 } from "./contract.js";
 import { ParameterStore } from "./parameter-store.js";
+import { Updater } from "./updater.js";
 
 interface Program {
   readonly executable: Executable;
@@ -42,13 +42,15 @@ interface MicrobatchResult {
 
 export async function createLocalEngine(options: EngineOptions): Promise<TrainEngine> {
   const kernels = await loadKernels();
-  const optimizer = options.optimizer && optimizers[options.optimizer.name];
-  if (options.optimizer && !optimizer)
-    throw new InternalError(`no optimizer ${options.optimizer.name}`, { code: "internal.optimizer" });
+  const { optimizer } = options;
+  const ruleOf = (rule = optimizer?.name ?? "") => optimizers[rule];
+  for (const rule of new Set([undefined, ...options.parameters.map((parameter) => parameter.rule)]))
+    if (optimizer && !ruleOf(rule))
+      throw new InternalError(`no optimizer ${rule ?? optimizer.name}`, { code: "internal.optimizer" });
   const store = new ParameterStore(
     kernels,
     options.parameters,
-    optimizer?.slots ?? [],
+    ({ rule }) => (optimizer && ruleOf(rule)?.slots) ?? [],
     optimizer !== undefined,
   );
   const backend =
@@ -59,19 +61,21 @@ export async function createLocalEngine(options: EngineOptions): Promise<TrainEn
           bank: store.banks[0]!.bank,
           bankOf: (result) => store.bankOf(result),
         });
-  return new LocalEngine(options, store, optimizer, backend);
+  return new LocalEngine(options, store, backend);
 }
 
 class LocalEngine implements TrainEngine {
   readonly #programs = new Map<number, Program>();
+  readonly #updater: Updater | undefined;
   #next = 0;
 
   constructor(
     private readonly options: EngineOptions,
     private readonly store: ParameterStore,
-    private readonly optimizer: Optimizer | undefined,
     private readonly backend: Backend,
-  ) {}
+  ) {
+    if (options.optimizer) this.#updater = new Updater(options.optimizer, store, backend);
+  }
 
   async addProgram(graph: Graph): Promise<number> {
     const executable = await this.backend.compile(graph);
@@ -93,9 +97,8 @@ class LocalEngine implements TrainEngine {
   }
 
   async update(request: UpdateRequest): Promise<UpdateResult> {
-    const { optimizer } = this;
-    const { hyper } = this.options.optimizer ?? {};
-    invariant(optimizer && hyper, "an engine without optimizer cannot update");
+    const updater = this.#updater;
+    invariant(updater, "an engine without optimizer cannot update");
     const started = performance.now();
     const results: MicrobatchResult[] = [];
     for (const [index, microbatch] of request.microbatches.entries())
@@ -113,17 +116,7 @@ class LocalEngine implements TrainEngine {
       const { gradClip } = request;
       const clip = gradClip === null ? 1 : Math.min(1, gradClip / (gradNorm + 1e-6));
       const step = { lr: request.lr, count: request.count, gradScale: clip / divisor };
-      for (const { bank, parameters, gradients, slots, decaying, trainable } of this.store.banks) {
-        const region = (start: number, end: number, decays: boolean) => ({
-          parameter: parameters + 4 * start,
-          gradient: gradients + 4 * start,
-          slots: slots.map((offset) => offset + 4 * start),
-          length: end - start,
-          decays,
-        });
-        optimizer.update(bank.kernels, region(0, decaying, true), hyper, step);
-        optimizer.update(bank.kernels, region(decaying, trainable, false), hyper, step);
-      }
+      await updater.update(step);
     }
     return {
       applied,
@@ -163,7 +156,7 @@ class LocalEngine implements TrainEngine {
       this.store
         .trainableNames()
         .flatMap((name) =>
-          this.store.slotNames.map((slot) => [`${name}.${slot}`, copyOf(this.store.slot(slot, name))]),
+          this.store.slotsOf(name).map((slot) => [`${name}.${slot}`, copyOf(this.store.slot(slot, name))]),
         ),
     );
   }
@@ -172,7 +165,7 @@ class LocalEngine implements TrainEngine {
     const places = new Map(
       this.store
         .trainableNames()
-        .flatMap((name) => this.store.slotNames.map((slot) => [`${name}.${slot}`, { name, slot }])),
+        .flatMap((name) => this.store.slotsOf(name).map((slot) => [`${name}.${slot}`, { name, slot }])),
     );
     for (const [key, value] of values)
       this.#target(
@@ -193,7 +186,7 @@ class LocalEngine implements TrainEngine {
     }
   }
 
-  async snapshot(reuse: readonly ArrayBuffer[] = []): Promise<EngineSnapshot> {
+  async snapshot(reuse: readonly SharedArrayBuffer[] = []): Promise<EngineSnapshot> {
     return this.store.snapshot(reuse);
   }
 
@@ -203,8 +196,7 @@ class LocalEngine implements TrainEngine {
     length: number,
   ): Promise<Float32Array> {
     const { store } = this;
-    const isKnown =
-      slot === null ? store.has(parameter) : store.slotNames.includes(slot) && store.trains(parameter);
+    const isKnown = slot === null ? store.has(parameter) : store.slotsOf(parameter).includes(slot);
     if (!isKnown)
       throw new ModelError(`the model has no ${slot === null ? "parameter" : slot} named "${parameter}"`, {
         code: "engine.unknown_tensor",
@@ -218,7 +210,7 @@ class LocalEngine implements TrainEngine {
   async describe() {
     const onnx = this.options.backend === "onnx";
     return {
-      slots: this.store.slotNames,
+      slots: new Map(this.store.trainableNames().map((name) => [name, this.store.slotsOf(name)])),
       snapshotBytes: this.store.snapshotBytes(),
       backend: this.backend.name,
       threads: onnx ? this.options.threads : 1,
@@ -228,6 +220,7 @@ class LocalEngine implements TrainEngine {
 
   async close(): Promise<void> {
     for (const program of [...this.#programs.keys()]) await this.removeProgram(program);
+    await this.#updater?.close();
   }
 
   /** Runs one microbatch and leaves Σ (so far) of its weighted gradients in the store's gradient arrays. */

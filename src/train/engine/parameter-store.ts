@@ -1,12 +1,18 @@
 // Where parameters, gradients and optimiser state live: contiguous runs in one or more banks. Within a bank
-// the parameters that decay come first, so an update is at most two kernel calls. Every tensor starts at a
-// multiple of 16 bytes and is padded with zeros, which no kernel changes.
+// parameters with one rule and one kind of decay lie together, so an update is few kernel calls; those with the most
+// state come first, so that no slot is longer than what it is for. Every tensor starts at a multiple of 16 bytes and
+// is padded with zeros, which no kernel changes.
 
+import type { RegionTensor } from "../../optim/optimizer.js";
 import type { TensorData } from "../../tensor/dtype.js";
 import { Bank, maxBankBytes } from "../../tensor/kernels/bank.js";
 import { sizeOf } from "../../tensor/shape.js";
 import { invariant, ModelError } from "../../util/errors.js";
+import { groupBy } from "../../util/group-by.js";
 import { type EngineParameter, type EngineSnapshot, gradientResult } from "./contract.js";
+
+/** What the rule of a parameter keeps for it. */
+export type SlotsOf = (parameter: EngineParameter) => readonly string[];
 
 /** Share of a bank that state may fill; the rest is for scratch of compiled graphs. */
 const stateShare = 0.8;
@@ -18,6 +24,19 @@ interface Placement {
   /** In values, from the start of each array of its bank. */
   readonly start: number;
   readonly length: number;
+  /** Names of its slots, in the order of the bank's. */
+  readonly slots: readonly string[];
+}
+
+/** Neighbours in a bank that are updated alike. Positions in values. */
+export interface StoreRegion {
+  /** Undefined: the engine's own rule. */
+  readonly rule: string | undefined;
+  readonly decays: boolean;
+  readonly start: number;
+  readonly length: number;
+  readonly slotCount: number;
+  readonly tensors: readonly RegionTensor[];
 }
 
 /** One bank's arrays: equally long, equally laid out. */
@@ -28,8 +47,9 @@ export interface BankArrays {
   /** Where microbatches after the first put their gradients until they are added; made when first needed. */
   accumulator: number | undefined;
   readonly slots: readonly number[];
-  /** Values that weight decay applies to: the front part. */
-  readonly decaying: number;
+  /** Values of each slot: the front part of the bank that has it. */
+  readonly slotLengths: readonly number[];
+  readonly regions: readonly StoreRegion[];
   readonly trainable: number;
   readonly length: number;
 }
@@ -38,15 +58,18 @@ export class ParameterStore {
   readonly banks: readonly BankArrays[];
   readonly #placements = new Map<string, Placement>();
   readonly #views = new Map<string, TensorData>();
+  readonly #slotsOf: SlotsOf;
 
   constructor(
     kernels: WebAssembly.Module,
     parameters: readonly EngineParameter[],
-    readonly slotNames: readonly string[],
+    slots: readonly string[] | SlotsOf,
     private readonly isTraining: boolean,
     bankBytes = maxBankBytes,
   ) {
-    const arrays = isTraining ? 3 + slotNames.length : 1;
+    this.#slotsOf = typeof slots === "function" ? slots : () => slots;
+    const most = Math.max(0, ...parameters.map((parameter) => this.#slotsOf(parameter).length));
+    const arrays = isTraining ? 3 + most : 1;
     const capacity = Math.floor((bankBytes * stateShare) / (4 * arrays));
     this.banks = this.#place(parameters, capacity).map((group, bank) => this.#makeBank(kernels, group, bank));
   }
@@ -68,7 +91,7 @@ export class ParameterStore {
   }
 
   slot(slot: string, name: string): TensorData {
-    const index = this.slotNames.indexOf(slot);
+    const index = this.slotsOf(name).indexOf(slot);
     return this.#view(slot, name, (arrays) => arrays.slots[index]!);
   }
 
@@ -76,18 +99,23 @@ export class ParameterStore {
    * Copies of all parameters and slots, one buffer per bank: its parameters, then each slot. A buffer of `reuse` that
    * has the right size is taken; its content is written over.
    */
-  snapshot(reuse: readonly ArrayBuffer[]): EngineSnapshot {
+  snapshot(reuse: readonly SharedArrayBuffer[]): EngineSnapshot {
     const free = [...reuse];
     const sizes = this.snapshotBytes();
-    const layouts = this.banks.map(({ bank, parameters, slots, length, trainable }, index) => {
+    const layouts = this.banks.map(({ bank, parameters, slots, slotLengths, length }, index) => {
       const sizeBytes = sizes[index]!;
       const found = free.findIndex((buffer) => buffer.byteLength === sizeBytes);
-      const buffer = found >= 0 ? free.splice(found, 1)[0]! : new ArrayBuffer(sizeBytes);
+      const buffer = found >= 0 ? free.splice(found, 1)[0]! : new SharedArrayBuffer(sizeBytes);
       const target = new Float32Array(buffer);
       target.set(bank.float32(parameters, length));
-      for (const [order, slot] of slots.entries())
-        target.set(bank.float32(slot, trainable), length + order * trainable);
-      return { buffer, length, trainable };
+      const starts: number[] = [];
+      let end = length;
+      for (const [order, slot] of slots.entries()) {
+        starts.push(end);
+        target.set(bank.float32(slot, slotLengths[order]!), end);
+        end += slotLengths[order]!;
+      }
+      return { buffer, starts };
     });
     const view = ({ parameter, bank, start, length }: Placement, offset: number): TensorData => {
       const data = new Float32Array(layouts[bank]!.buffer, 4 * (offset + start), length);
@@ -100,9 +128,9 @@ export class ParameterStore {
         placements
           .filter(([, { parameter }]) => parameter.trainable)
           .flatMap(([name, placement]) => {
-            const { length, trainable } = layouts[placement.bank]!;
-            return this.slotNames.map(
-              (slot, index) => [`${name}.${slot}`, view(placement, length + index * trainable)] as const,
+            const { starts } = layouts[placement.bank]!;
+            return placement.slots.map(
+              (slot, index) => [`${name}.${slot}`, view(placement, starts[index]!)] as const,
             );
           }),
       ),
@@ -112,11 +140,16 @@ export class ParameterStore {
 
   /** Sizes of the buffers that {@link snapshot} fills. */
   snapshotBytes(): number[] {
-    return this.banks.map(({ length, slots, trainable }) => 4 * (length + slots.length * trainable));
+    return this.banks.map(({ length, slotLengths }) => 4 * slotLengths.reduce((sum, n) => sum + n, length));
   }
 
   has(name: string): boolean {
     return this.#placements.has(name);
+  }
+
+  /** Names of what its rule keeps for `name`. */
+  slotsOf(name: string): readonly string[] {
+    return this.#placements.get(name)?.slots ?? [];
   }
 
   /** Whether there is optimiser state for `name`. */
@@ -175,28 +208,42 @@ export class ParameterStore {
   }
 
   #makeBank(kernels: WebAssembly.Module, group: readonly EngineParameter[], bankIndex: number): BankArrays {
-    const rank = (p: EngineParameter) => (p.trainable ? (p.decays ? 0 : 1) : 2);
-    const ordered = [...group].sort((a, b) => rank(a) - rank(b));
+    const slotsOf = (p: EngineParameter) => (this.isTraining && p.trainable ? this.#slotsOf(p) : []);
+    const groups = groupBy(group, (p) =>
+      p.trainable ? `${9 - slotsOf(p).length} ${p.rule ?? ""} ${p.decays ? 0 : 1}` : "~",
+    );
+    const regions: StoreRegion[] = [];
     let start = 0;
-    const ends = [0, 0, 0];
-    for (const parameter of ordered) {
-      const length = sizeOf(parameter.shape);
-      this.#placements.set(parameter.name, { parameter, bank: bankIndex, start, length });
-      start += paddedLength(length);
-      for (let r = rank(parameter); r < 3; r++) ends[r] = start;
+    for (const [, members] of [...groups].sort(([a], [b]) => (a < b ? -1 : 1))) {
+      const first = start;
+      const tensors: RegionTensor[] = [];
+      const [{ rule, decays, trainable }] = members as [EngineParameter];
+      for (const parameter of members) {
+        const length = sizeOf(parameter.shape);
+        const slots = slotsOf(parameter);
+        this.#placements.set(parameter.name, { parameter, bank: bankIndex, start, length, slots });
+        tensors.push({ start: start - first, length: paddedLength(length), shape: parameter.shape });
+        start += paddedLength(length);
+      }
+      const slotCount = slotsOf(members[0]!).length;
+      if (trainable) regions.push({ rule, decays, start: first, length: start - first, slotCount, tensors });
     }
-    const [decaying, trainable] = ends as [number, number, number];
-    const arrays = this.isTraining ? 2 + this.slotNames.length : 1;
-    const bank = new Bank(kernels, 4 * arrays * start);
-    const take = () => this.#allocateCleared(bank, start);
+    const endOf = (last: StoreRegion | undefined) => (last ? last.start + last.length : 0);
+    const slotLengths = Array.from({ length: Math.max(0, ...regions.map((r) => r.slotCount)) }, (_, index) =>
+      endOf(regions.findLast(({ slotCount }) => slotCount > index)),
+    );
+    const values = slotLengths.reduce((sum, n) => sum + n, (this.isTraining ? 2 : 1) * start);
+    const bank = new Bank(kernels, 4 * values);
+    const take = (length = start) => this.#allocateCleared(bank, length);
     return {
       bank,
       parameters: take(),
       gradients: this.isTraining ? take() : 0,
       accumulator: undefined,
-      slots: this.isTraining ? this.slotNames.map(take) : [],
-      decaying,
-      trainable,
+      slots: slotLengths.map((length) => take(length)),
+      slotLengths,
+      regions,
+      trainable: endOf(regions.at(-1)),
       length: start,
     };
   }

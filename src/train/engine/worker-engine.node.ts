@@ -82,8 +82,8 @@ export class WorkerEngine implements TrainEngine {
     return this.#call("writeOptimizer", [values]);
   }
 
-  snapshot(reuse: readonly ArrayBuffer[] = []): Promise<EngineSnapshot> {
-    return this.#call("snapshot", [reuse], [...reuse]);
+  snapshot(reuse: readonly SharedArrayBuffer[] = []): Promise<EngineSnapshot> {
+    return this.#call("snapshot", [reuse]);
   }
 
   writePart(part: ArrayPart, values: Float32Array, length: number): Promise<Float32Array> {
