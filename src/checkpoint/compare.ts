@@ -31,10 +31,13 @@ export function compareFingerprints(
 ): Record<keyof Fingerprint, Difference[]> {
   // A side that says nothing about its node is not compared: there was none, or the format had no place for it.
   const hasNodes = saved.distributed !== undefined && current.distributed !== undefined;
+  // Likewise a part in which nothing was saved, as the data of an imported checkpoint.
+  const explain = (part: "data" | "optimizer") =>
+    Object.keys(saved[part]).length === 0 ? [] : explainDifferences(saved[part], current[part]);
   return {
     model: explainDifferences(saved.model, current.model),
-    data: explainDifferences(saved.data, current.data),
-    optimizer: explainDifferences(saved.optimizer, current.optimizer),
+    data: explain("data"),
+    optimizer: explain("optimizer"),
     distributed: hasNodes ? explainDifferences(saved.distributed, current.distributed) : [],
   };
 }
@@ -141,8 +144,12 @@ function refuseUnaccepted(
   );
 }
 
-/** Sentences for a resume on other hardware or software; empty if the bits must come out the same. */
+/**
+ * Sentences for a resume on other hardware or software; empty if the bits must come out the same. A checkpoint of
+ * another program (its `node` is "none") has no bits to be compared with.
+ */
 export function environmentNotes(saved: Environment, current: Environment): string[] {
+  if (saved.node === "none") return [];
   return explainDifferences({ ...saved }, { ...current }).map(
     ({ field, saved: before, current: now }) =>
       `${environmentNames[field as keyof Environment] ?? field} changed from ${textOf(before)} to ${textOf(now)}: ` +

@@ -4,10 +4,9 @@
 import { randomBytes } from "node:crypto";
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
-
+import { livenessOfTag, processTag } from "../util/process-identity.node.js";
 import type { Disk } from "./disk.js";
 import { errorMessage } from "./failure.js";
-import { livenessOfTag, processTag } from "./process-identity.js";
 
 const PREFIX = ".tmp-";
 

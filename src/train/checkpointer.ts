@@ -5,12 +5,11 @@ import type { CheckpointContent, Environment, Fingerprint, JsonObject } from "..
 import { type LoadedCheckpoint, type OpenedCheckpoint, openLoaded } from "../checkpoint/load.js";
 import type { CheckpointStore } from "../checkpoint/store.js";
 import type { TrainableModel } from "../nn/contract.js";
-import type { StateEntry } from "../nn/state-dict.js";
 import type { MetricLogger } from "../observe/metric-logger.js";
-import type { TensorData } from "../tensor/dtype.js";
 import { CheckpointError, SpeedtronicError } from "../util/errors.js";
 import type { TrainEngine } from "./engine/contract.js";
 import { planRestoration } from "./restoration.js";
+import { wholeState } from "./whole-state.js";
 
 export interface CheckpointerOptions {
   readonly store: CheckpointStore;
@@ -54,7 +53,7 @@ export class Checkpointer {
   #inFlight: Promise<void> = Promise.resolve();
   #lastPath: string | null = null;
   /** Memory of the last snapshot, for the next one; in use while a save is in flight. */
-  #buffers: readonly ArrayBuffer[] = [];
+  #buffers: readonly SharedArrayBuffer[] = [];
   #broken: Error | undefined;
   /** Counts up to call off a preparation in progress. */
   #preparation = 0;
@@ -97,9 +96,9 @@ export class Checkpointer {
     this.#preparation += 1;
     const own = this.#preparation;
     const { snapshotBytes } = await this.engine.describe();
-    const buffers: ArrayBuffer[] = [];
+    const buffers: SharedArrayBuffer[] = [];
     for (const sizeBytes of snapshotBytes) {
-      const bytes = new Uint8Array(sizeBytes);
+      const bytes = new Uint8Array(new SharedArrayBuffer(sizeBytes));
       for (let begin = 0; begin < sizeBytes; begin += touchedBytes) {
         if (this.#preparation !== own) return;
         bytes.fill(1, begin, begin + touchedBytes);
@@ -190,7 +189,7 @@ export class Checkpointer {
     const { config, fingerprint, environment } = this.options;
     const modules = this.model.extraState() as JsonObject;
     return {
-      model: this.#modelState(parameters),
+      model: wholeState(this.model, parameters),
       optimizer,
       modules,
       trainer,
@@ -198,20 +197,6 @@ export class Checkpointer {
       fingerprint,
       environment,
     };
-  }
-
-  /** The state dict with the engine's values. Tied names get one object; buffers, which the model may change, a copy. */
-  #modelState(parameters: ReadonlyMap<string, TensorData>): Map<string, TensorData> {
-    const values = new Map<StateEntry["owner"], TensorData>();
-    for (const [name, parameter] of this.model.namedParameters())
-      values.set(parameter, parameters.get(name)!);
-    const state = new Map<string, TensorData>();
-    for (const { name, owner } of this.model.stateEntries()) {
-      if ("value" in owner && !values.has(owner))
-        values.set(owner, { ...owner.value, data: owner.value.data.slice() });
-      state.set(name, values.get(owner)!);
-    }
-    return state;
   }
 
   #reportFailure(error: unknown, step: number, reason: string): void {

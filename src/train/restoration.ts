@@ -91,7 +91,9 @@ async function planOptimizer(
     [...model.namedParameters()]
       .filter(([, parameter]) => parameter.trainable)
       .flatMap(([parameter, { shape }]) =>
-        slots.map((slot) => [`${parameter}.${slot}`, { parameter, slot, shape }] as const),
+        (slots.get(parameter) ?? []).map(
+          (slot) => [`${parameter}.${slot}`, { parameter, slot, shape }] as const,
+        ),
       ),
   );
   const { entries } = content.optimizer;

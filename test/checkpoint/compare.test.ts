@@ -64,6 +64,18 @@ it("keeps the parts of a fingerprint apart", () => {
   });
 });
 
+it("does not compare data or optimizer where nothing was saved of them", () => {
+  const { fingerprint } = stateAt(1);
+  const imported = { ...fingerprint, data: {}, optimizer: {} };
+  expect(compareFingerprints(imported, fingerprint)).toMatchObject({ data: [], optimizer: [] });
+  expect(compareFingerprints(fingerprint, imported).optimizer).not.toEqual([]);
+});
+
+it("has nothing to say of a checkpoint that no machine running this library wrote", () => {
+  const { environment } = stateAt(1);
+  expect(environmentNotes({ ...environment, node: "none", cpu: "unknown" }, environment)).toEqual([]);
+});
+
 it("says in a sentence that bits may differ on other threads or another CPU", () => {
   const { environment } = stateAt(1);
   expect(environmentNotes(environment, environment)).toEqual([]);

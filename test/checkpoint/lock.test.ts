@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
 
 import { CheckpointStore } from "../../src/checkpoint/index.js";
-import { currentProcess } from "../../src/checkpoint/process-identity.js";
+import { currentProcess } from "../../src/util/process-identity.node.js";
 import { startChild } from "./child-process.js";
 import { stateAt, temporaryFolder } from "./fixtures.js";
 

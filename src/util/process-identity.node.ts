@@ -5,7 +5,7 @@ import { createHash } from "node:crypto";
 import { readFileSync, readlinkSync } from "node:fs";
 import { hostname } from "node:os";
 
-import { isProcessAlive } from "../util/platform.node.js";
+import { isProcessAlive } from "./platform.node.js";
 
 export interface ProcessIdentity {
   readonly host: string;
@@ -18,7 +18,7 @@ export interface ProcessIdentity {
 }
 
 /** `unknown`: the process belongs to another machine or container, where this one cannot look. */
-type Liveness = "alive" | "dead" | "unknown";
+export type Liveness = "alive" | "dead" | "unknown";
 
 let own: ProcessIdentity | undefined;
 
