@@ -2,6 +2,7 @@
 
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { loadModel } from "speedtronic/checkpoint";
 import { beforeAll, describe, expect, test } from "vitest";
 import { cli, sampleText, scratchFolder, writeTinyConfig } from "../cli/harness.js";
 
@@ -143,6 +144,44 @@ describe("conversions", () => {
     const prompt = ["--prompt", "abc", "--max-new-tokens", "8", "--temperature", "0"];
     const text = await cli(["generate", "--checkpoint", back, ...prompt]);
     expect([text.code, text.out]).toEqual([0, (await cli(["generate", "--checkpoint", run, ...prompt])).out]);
+  });
+});
+
+describe("convert --context", () => {
+  const llama = join(import.meta.dirname, "../fixtures/huggingface/llama");
+  const toCheckpoint = (input: string, context: string, output: string) =>
+    cli(["ckpt", "convert", input, "--context", context, "--to", "checkpoint", "-o", join(folder, output)]);
+
+  test("builds an imported model for fewer positions, by default for all", async () => {
+    expect((await toCheckpoint(llama, "12", "short")).code).toBe(0);
+    expect(
+      (await cli(["ckpt", "convert", llama, "--to", "checkpoint", "-o", join(folder, "full")])).code,
+    ).toBe(0);
+    const lengthOf = async (path: string) =>
+      (await loadModel(join(folder, path))).content.config as { model: { max_seq_len: number } };
+    expect((await lengthOf("short")).model.max_seq_len).toBe(12);
+    expect((await lengthOf("full")).model.max_seq_len).toBe(32);
+  });
+
+  test("refuses more positions than the model was made for, and writes nothing", async () => {
+    const { code, err } = await toCheckpoint(llama, "33", "long");
+    expect([code, existsSync(join(folder, "long"))]).toEqual([2, false]);
+    expect(err).toContain("longer than the model was made for (max_position_embeddings: 32)");
+  });
+
+  test("is a whole number, and refused where it would change nothing", async () => {
+    const broken = await toCheckpoint(llama, "1.5", "broken");
+    expect([broken.code, broken.err.includes("whole number of at least 1")]).toEqual([2, true]);
+    const unused = await toCheckpoint(run, "12", "unused");
+    expect([unused.code, unused.err.includes("is no Hugging Face folder")]).toEqual([2, true]);
+    const tensors = ["ckpt", "convert", llama, "--context", "12", "--to", "safetensors"];
+    const other = await cli([...tensors, "-o", join(folder, "other.safetensors")]);
+    expect([other.code, other.err.includes("--context belongs to --to checkpoint")]).toEqual([2, true]);
+  });
+
+  test("stands in the help", async () => {
+    const { out } = await cli(["ckpt", "convert", "--help"]);
+    expect(out.replace(/\s+/g, " ")).toContain("default: max_position_embeddings of its config.json");
   });
 });
 

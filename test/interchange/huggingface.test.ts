@@ -186,6 +186,12 @@ describe("import", () => {
     await expect(importHuggingFace(join(fixtures, "llama"), { maxSeqLen: 0 })).rejects.toThrow(
       /maxSeqLen must be a positive integer, got 0/,
     );
+    await expect(importHuggingFace(join(fixtures, "llama"), { maxSeqLen: 33 })).rejects.toThrow(
+      /context of 33 positions is longer than the model was made for \(max_position_embeddings: 32\)/,
+    );
+    await expect(importHuggingFace(join(fixtures, "gpt2-sharded"), { maxSeqLen: 33 })).rejects.toThrow(
+      /\(n_positions: 32\)/,
+    );
     const learned = await failureOf(importHuggingFace(join(fixtures, "gpt2-sharded"), { maxSeqLen: 12 }));
     expect(learned.message).toContain("fewer positions than the 32 that it learned");
   });

@@ -25,6 +25,8 @@ export interface ImportedModelSection {
 /** What a reader of one model type finds. */
 export interface ReadModel {
   readonly section: ImportedModelSection;
+  /** How many positions the model was made for, and the key that says so. */
+  readonly positions: { readonly key: string; readonly allowed: number };
   /** Features that no model here has; with any, the model is refused. */
   readonly unsupported: readonly string[];
   /** What was left behind without changing what the model computes. */
@@ -32,7 +34,7 @@ export interface ReadModel {
 }
 
 export interface ReadOptions {
-  /** Longest context to build for, in tokens; at most, and by default, what the model allows. */
+  /** Longest context to build for, in tokens. Default: what the model allows; more than that is refused. */
   readonly maxSeqLen?: number;
 }
 

@@ -24,7 +24,8 @@ export const supportedModelTypes: readonly string[] = [...Object.keys(llamaFamil
 /**
  * Reads and checks `config.json` of a folder; looks at no weights.
  * @throws HuggingFaceError where there is none, or one of its values has a wrong type; UnsupportedModelError for
- * whatever the models here cannot compute; ConfigError for a `maxSeqLen` that is no positive integer
+ * whatever the models here cannot compute; ConfigError for a `maxSeqLen` that is no positive integer or beyond what
+ * the model was made for
  */
 export async function readHuggingFaceConfig(
   folder: string,
@@ -32,10 +33,7 @@ export async function readHuggingFaceConfig(
 ): Promise<HuggingFaceConfig> {
   const { maxSeqLen } = options;
   if (maxSeqLen !== undefined && !(Number.isSafeInteger(maxSeqLen) && maxSeqLen >= 1))
-    throw new ConfigError(`maxSeqLen must be a positive integer, got ${maxSeqLen}`, {
-      code: "huggingface.max_seq_len",
-      details: { maxSeqLen },
-    });
+    throw wrongContext(`maxSeqLen must be a positive integer, got ${maxSeqLen}`, { maxSeqLen });
   const config = await readConfigJson(folder);
   const modelType = config.text("model_type", "");
   const architecture = config.texts("architectures")[0] ?? null;
@@ -44,10 +42,22 @@ export async function readHuggingFaceConfig(
   const unsupported = [...refused, ...(read?.unsupported ?? [])];
   if (read === undefined || unsupported.length > 0) throw new UnsupportedModelError(config.path, unsupported);
 
+  const { key, allowed } = read.positions;
+  if (maxSeqLen !== undefined && maxSeqLen > allowed)
+    throw wrongContext(
+      `${config.path}: a context of ${maxSeqLen} positions is longer than the model was made for (${key}: ${allowed}); ` +
+        `choose at most ${allowed}, or leave it out for all of them`,
+      { path: config.path, maxSeqLen, [key]: allowed },
+    );
+
   const custom = config.has("auto_map")
     ? ["its own Python code (auto_map) is not run; the model is taken for a plain one of its type"]
     : [];
   return { modelType, architecture, model: read.section, notes: [...read.notes, ...custom] };
+}
+
+function wrongContext(message: string, details: Record<string, unknown>): ConfigError {
+  return new ConfigError(message, { code: "huggingface.max_seq_len", details });
 }
 
 function readModel(config: ConfigJson, modelType: string, maxSeqLen: number | undefined): ReadModel {

@@ -34,6 +34,7 @@ export function readGpt2(config: ConfigJson, maxSeqLen: number | undefined): Rea
   if (maxSeqLen !== undefined && maxSeqLen < positions)
     unsupported.push(`fewer positions than the ${positions} that it learned (context: ${maxSeqLen})`);
   return {
+    positions: { key: "n_positions", allowed: positions },
     unsupported,
     notes,
     section: {

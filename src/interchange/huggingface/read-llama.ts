@@ -80,7 +80,7 @@ export function readLlama(config: ConfigJson, modelType: string, maxSeqLen: numb
 
   const heads = config.size("num_attention_heads", 32);
   const allowed = config.size("max_position_embeddings", member.context);
-  const context = Math.min(maxSeqLen ?? allowed, allowed);
+  const context = maxSeqLen ?? allowed;
   const window = member.window(config);
   if (window !== null && window < context)
     unsupported.push(
@@ -95,6 +95,7 @@ export function readLlama(config: ConfigJson, modelType: string, maxSeqLen: numb
     notes.push(`attention_dropout ${dropout} is left out: model.dropout is 0, set it to train with dropout`);
 
   return {
+    positions: { key: "max_position_embeddings", allowed },
     unsupported,
     notes,
     section: {

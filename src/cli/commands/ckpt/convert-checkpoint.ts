@@ -29,10 +29,13 @@ import { using } from "./result.js";
 const floatDtypes = new Set(["F64", "F32", "F16", "BF16"]);
 
 export async function writeWeights(request: ConvertRequest, context: CliContext): Promise<void> {
-  const { input, output, force } = request;
+  const { input, output, force, contextLength } = request;
   const environment = currentEnvironment(defaultThreads(), undefined);
   if (request.config === undefined && (await isHuggingFaceFolder(input))) {
-    const imported = await importHuggingFace(input);
+    const imported = await importHuggingFace(
+      input,
+      contextLength === undefined ? {} : { maxSeqLen: contextLength },
+    );
     const info = await saveImportedModel(imported, output, { environment, overwrite: force });
     report(context, output, imported.model.stateDict().size, info.sizeBytes);
     if (imported.tokenizerFiles.length > 0) {
@@ -40,6 +43,12 @@ export async function writeWeights(request: ConvertRequest, context: CliContext)
     }
     return;
   }
+  if (contextLength !== undefined)
+    throw new ConfigError(
+      `--context ${contextLength}: ${input} is no Hugging Face folder with a config.json, or --config says already ` +
+        "which model it is; leave --context out",
+      { code: "tools.context_unused", details: { input, contextLength } },
+    );
   if (request.config === undefined && (await importPython(request, context))) return;
   const set = await openTensors(input);
   await using([set], async () => {

@@ -11,6 +11,8 @@ export interface ConvertRequest {
   readonly maxShardBytes: number;
   /** Configuration of the model, for inputs that bring none. */
   readonly config?: string;
+  /** Positions to build an imported Hugging Face model for. Default: all that it was made for. */
+  readonly contextLength?: number;
 }
 
 /** The folder of a Hugging Face model: `config.json` beside weights, and no manifest of ours. */

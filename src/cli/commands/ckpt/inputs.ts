@@ -70,6 +70,14 @@ export function parseSize(text: string): number {
   return Math.floor(bytes);
 }
 
+/** A whole number of at least 1, in plain digits. */
+export function parseCount(text: string): number {
+  const value = /^[0-9]+$/.test(text) ? Number(text) : Number.NaN;
+  if (!Number.isSafeInteger(value) || value < 1)
+    throw new InvalidArgumentError("Expected a whole number of at least 1.");
+  return value;
+}
+
 /** A finite number of at least 0. */
 export function parseNonNegative(text: string): number {
   const value = text.trim() === "" ? Number.NaN : Number(text);
