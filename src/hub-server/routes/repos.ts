@@ -5,6 +5,7 @@ import { badRequest, HubError, repoNotFound } from "../errors.js";
 import { isObject, readJson } from "../http/body.js";
 import type { Call, RepoCall, Route } from "../http/call.js";
 import { queryFlag } from "../http/query.js";
+import { namesEtag } from "../http/range.js";
 import { contentPath, formatRepoId, parseRepoId, type RepoId, type RepoType } from "../repo-id.js";
 import type { Commit, FileEntry } from "../store/commit-record.js";
 import { lfsPointer } from "../store/git-oid.js";
@@ -69,9 +70,13 @@ function repoOf(body: Record<string, unknown>, owner: string): RepoId {
 async function describeRepo(call: RepoCall): Promise<Response> {
   const { c, repo, tail } = call;
   const commit = await repo.resolve(tail.length === 0 ? "main" : tail.join("/"));
+  // Who watches for new commits asks again and again, mostly for nothing.
+  const etag = `"${commit.id}"`;
+  const headers = { ETag: etag, "X-Repo-Commit": commit.id, "Cache-Control": "no-cache" };
+  if (namesEtag(c.req.header("if-none-match"), etag)) return c.body(null, 304, headers);
   const withBlobs = queryFlag(c.req.query("blobs"));
   const { id, isPrivate, uid, createdAt } = repo.info;
-  return c.json({
+  const description = {
     _id: uid,
     id: repo.name,
     [id.type === "model" ? "modelId" : "datasetId"]: repo.name,
@@ -86,7 +91,8 @@ async function describeRepo(call: RepoCall): Promise<Response> {
     likes: 0,
     tags: [],
     siblings: siblings(commit, withBlobs),
-  });
+  };
+  return c.json(description, 200, headers);
 }
 
 function siblings(commit: Commit, withBlobs: boolean): object[] {
