@@ -1,0 +1,32 @@
+// Listings of a hub: what its answers say about files, and where the next page is.
+
+import type { RepoFile } from "./contract.js";
+import { TransportError } from "./errors.js";
+
+/** Files of one page of a listing; folders are left out. */
+export function toRepoFiles(page: unknown, doing: string): RepoFile[] {
+  if (!Array.isArray(page)) throw new TransportError("corrupt", `${doing}: the answer is not a list`);
+  return page.flatMap((item: unknown) => {
+    const { type, path, size, oid, lfs } = (item ?? {}) as Record<string, unknown>;
+    if (type === "directory") return [];
+    const large = lfs as { oid?: unknown; size?: unknown } | null | undefined;
+    const sizeBytes = large?.size ?? size;
+    const contentId = large?.oid ?? oid;
+    if (typeof path === "string" && isSize(sizeBytes) && typeof contentId === "string")
+      return [{ path, sizeBytes, contentId }];
+    throw new TransportError(
+      "corrupt",
+      `${doing}: an entry lacks its path, size or oid: ${JSON.stringify(item)?.slice(0, 120)}`,
+    );
+  });
+}
+
+/** From a `Link` header; the address may be relative. */
+export function nextPage(link: string | null, base: string): string | undefined {
+  const target = /<([^>]+)>\s*;\s*rel="?next"?/.exec(link ?? "")?.[1];
+  return target !== undefined && URL.canParse(target, base) ? new URL(target, base).href : undefined;
+}
+
+function isSize(value: unknown): value is number {
+  return typeof value === "number" && Number.isSafeInteger(value) && value >= 0;
+}
