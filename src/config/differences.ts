@@ -40,6 +40,14 @@ export const addedKeys: readonly AddedKey[] = [
   { path: "model.mlp_width", reason: "The rounding rule of `d_ff` does not allow every width." },
   { path: "model.extra", reason: "Other models have settings that the reference model does not." },
   { path: "data.validation_fraction", reason: "There was no way to hold data out of training." },
+  { path: "optimizer.muon_plus_mode", reason: "Training always normalised rows, then columns." },
+  { path: "optimizer.muon_lr", reason: "Orthogonal updates want another rate than AdamW's." },
+  { path: "optimizer.muon_weight_decay", reason: "Decay acts through the rate, which may differ." },
+  { path: "optimizer.muon_scale", reason: "With AdamW's RMS one rate fits both rules." },
+  { path: "optimizer.muon_routes", reason: "What Muon updates could be changed in code only." },
+  { path: "optimizer.cautious_rescale", reason: "The published method rescales; it was left out." },
+  { path: "optimizer.sgd_momentum", reason: "There was no gradient descent." },
+  { path: "optimizer.sgd_nesterov", reason: "There was no gradient descent." },
   { path: "optimizer.non_finite", reason: "A diverged run went on and overwrote its good checkpoints." },
   {
     path: "optimizer.max_consecutive_skips",
@@ -161,8 +169,8 @@ export const readingRules: readonly ReadingRule[] = [
   {
     topic: "`distributed.node_id`",
     python: "Checked without surrounding blanks, stored with them.",
-    here: "Stored without.",
-    reason: "What is checked should be what is used.",
+    here: 'Stored without; letters, digits, ".", "_" and "-" only, and a random name where none is given.',
+    reason: "What is checked should be what is used, and a name is a folder on machines of every kind.",
   },
 ];
 

@@ -52,31 +52,10 @@ const refusals: readonly Rule[] = [
   },
   {
     kind: "refusal",
-    path: "optimizer.name",
-    applies: ({ optimizer }) => optimizer.name === "muon",
-    reason: "Muon is not built yet",
-    action: 'use "adamw"',
-  },
-  {
-    kind: "refusal",
-    path: "optimizer.muon_plus",
-    applies: ({ optimizer }) => optimizer.muon_plus,
-    reason: "Muon is not built yet",
-    action: "set it to false",
-  },
-  {
-    kind: "refusal",
-    path: "optimizer.cautious",
-    applies: ({ optimizer }) => optimizer.cautious,
-    reason: "cautious updates are not built yet",
-    action: "set it to false",
-  },
-  {
-    kind: "refusal",
-    path: "distributed.enabled",
-    applies: ({ distributed }) => distributed.enabled,
-    reason: "training with other machines is not built yet",
-    action: "set it to false to train alone",
+    path: "distributed.role",
+    applies: ({ distributed }) => distributed.enabled && distributed.role !== "worker",
+    reason: "a training node that publishes as well is not built yet",
+    action: 'set it to "worker"; a Python master, or the Aggregator of speedtronic/distributed, publishes',
   },
   {
     kind: "refusal",
@@ -126,7 +105,20 @@ const refusals: readonly Rule[] = [
   },
 ];
 
-const muonKeys = ["muon_momentum", "muon_ns_steps", "muon_norm_eps"] as const;
+/** Keys of one optimizer, which say nothing to the others. */
+const ownKeys = {
+  muon: [
+    "muon_momentum",
+    "muon_ns_steps",
+    "muon_norm_eps",
+    "muon_plus_mode",
+    "muon_lr",
+    "muon_weight_decay",
+    "muon_scale",
+    "muon_routes",
+  ],
+  sgd: ["sgd_momentum", "sgd_nesterov"],
+} as const satisfies Partial<Record<OptimizerConfig["name"], readonly (keyof OptimizerConfig)[]>>;
 
 const notices: readonly Rule[] = [
   {
@@ -172,14 +164,18 @@ const notices: readonly Rule[] = [
     reason: "not used: data.text_path comes first",
     action: "remove one of the two",
   },
-  ...muonKeys.map(
-    (key): Rule => ({
-      kind: "notice",
-      path: `optimizer.${key}`,
-      applies: ({ optimizer }) => optimizer.name !== "muon" && optimizer[key] !== defaultOptimizer()[key],
-      reason: 'not used: it belongs to the optimizer "muon"',
-      action: "remove it",
-    }),
+  ...Object.entries(ownKeys).flatMap(([owner, keys]) =>
+    keys.map(
+      (key): Rule => ({
+        kind: "notice",
+        path: `optimizer.${key}`,
+        applies: ({ optimizer }) =>
+          optimizer.name !== owner &&
+          JSON.stringify(optimizer[key]) !== JSON.stringify(defaultOptimizer()[key]),
+        reason: `not used: it belongs to the optimizer "${owner}"`,
+        action: "remove it",
+      }),
+    ),
   ),
   {
     kind: "notice",

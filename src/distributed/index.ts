@@ -1,3 +1,18 @@
 // Public surface of distributed training that runs anywhere.
 
+export { Aggregator } from "./node/aggregator.js";
+export { memoryOutbox } from "./node/outbox.js";
+export { WorkerNode } from "./node/worker-driver.js";
+export * from "./protocol/index.js";
+export type {
+  CallOptions,
+  CommitRequest,
+  FileContent,
+  RepoFile,
+  RepoOperation,
+  Transport,
+} from "./transports/contract.js";
+export { type HubAddress, type HubSettings, resolveHub } from "./transports/endpoint.js";
+export { TransportError, type TransportProblem } from "./transports/errors.js";
+export { HubTransport, type HubTransportOptions } from "./transports/hub.js";
 export * from "./wire/index.js";

@@ -16,6 +16,7 @@ const known: Readonly<Record<keyof RuntimeOptions, true>> = {
   tokenizer: true,
   loader: true,
   coordinator: true,
+  transport: true,
   hooks: true,
   stream: true,
   signal: true,

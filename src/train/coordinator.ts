@@ -11,6 +11,12 @@ export interface CoordinatedRun {
   readParameters(): Promise<Map<string, TensorData>>;
   /** Replaces the named parameters. */
   writeParameters(values: ReadonlyMap<string, TensorData>): Promise<void>;
+  /** Tokens of the applied updates, counted from the run's first start. */
+  readonly tokens: number;
+  /** Copies of the whole state dict: parameters and buffers, with every name of tied tensors, which share one object. */
+  readState(): Promise<Map<string, TensorData>>;
+  /** Replaces the whole state dict. Of a tied tensor the first name counts. */
+  writeState(values: ReadonlyMap<string, TensorData>): Promise<void>;
 }
 
 export interface SyncCoordinator {

@@ -1,5 +1,6 @@
 // Public surface of training: `speedtronic/train`. Node only.
 
+export { formatRoutes, type Route } from "../optim/routing.js";
 export { buildSchedule, type Schedule, type ScheduleOptions } from "../schedule/index.js";
 export { createOnnxBackend, type OnnxBackendOptions } from "../tensor/backends/onnx/backend.node.js";
 export type { CoordinatedRun, SyncCoordinator } from "./coordinator.js";
@@ -18,6 +19,7 @@ export { WorkerEngine } from "./engine/worker-engine.node.js";
 export type { InitialWeights } from "./initial-weights.node.js";
 export { loadTrainedModel, type TrainedModel } from "./load-model.node.js";
 export type { Resume } from "./open-checkpoints.node.js";
+export { optimizerRoutes } from "./optimizer-options.js";
 export type { StopReason, TrainResult } from "./result.js";
 export {
   buildRuntime,

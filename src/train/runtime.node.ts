@@ -1,5 +1,6 @@
 // The composition root: from a configuration to a trainer with everything that it needs, and its orderly end.
 
+import type { Fingerprint } from "../checkpoint/content.js";
 import { accumulationSteps, effectiveMaxSteps, scheduleHorizon } from "../config/derived.js";
 import { resolveConfig } from "../config/resolve.js";
 import type { ConfigInput, SpeedtronicConfig } from "../config/schema.js";
@@ -9,6 +10,7 @@ import { type BuildDataloaderOptions, buildDataloader, type DataPipeline } from 
 import { ByteTokenizer } from "../data/byte-tokenizer.js";
 import { CheckedDataset } from "../data/checked-dataset.js";
 import type { DataLoader, Dataset, Tokenizer } from "../data/types.js";
+import type { Transport } from "../distributed/transports/contract.js";
 import type { TrainableModel } from "../nn/contract.js";
 import { Generator } from "../nn/generate/generator.js";
 import { generateText } from "../nn/generate/text.js";
@@ -23,6 +25,7 @@ import { checkRuntimeOptions } from "./check-runtime-options.js";
 import { giveBack, moveToEngine, refreshModel } from "./checkpointer.js";
 import { buildConfiguredModel, isLanguageModel } from "./configured-model.js";
 import type { SyncCoordinator } from "./coordinator.js";
+import { WorkerCoordinator } from "./distributed-coordinator.node.js";
 import type { EngineOptions, TrainEngine } from "./engine/contract.js";
 import { WorkerEngine } from "./engine/worker-engine.node.js";
 import { engineBackend } from "./engine-backend.js";
@@ -30,6 +33,8 @@ import { currentEnvironment, defaultThreads } from "./environment.node.js";
 import { runFingerprint } from "./fingerprint.js";
 import { type InitialWeights, loadInitialWeights, plainReport } from "./initial-weights.node.js";
 import { openCheckpoints, type Resume } from "./open-checkpoints.node.js";
+import { openTransport } from "./open-transport.node.js";
+import { optimizerHyper, parameterRules } from "./optimizer-options.js";
 import { resolvePrecision } from "./precision.js";
 import type { TrainResult } from "./result.js";
 import { Trainer } from "./trainer.js";
@@ -56,7 +61,10 @@ export interface RuntimeOptions {
   readonly tokenizer?: Tokenizer;
   /** Batches of any form, instead of a dataset. You close it yourself. */
   readonly loader?: DataLoader;
+  /** In place of the one that `distributed` describes. */
   readonly coordinator?: SyncCoordinator;
+  /** Where the nodes meet, in place of what `distributed.repo_id` names. You close it yourself. */
+  readonly transport?: Transport;
   readonly hooks?: LoggerOptions["hooks"];
   /** Where progress goes; none by default. */
   readonly stream?: LoggerOptions["stream"];
@@ -189,6 +197,8 @@ async function compose(
     : undefined;
   if (generator) closers.push(() => generator.close());
   const sampling = config.sampling;
+  const coordinator =
+    options.coordinator ?? (await openCoordinator(config, options, closers, logger, fingerprint));
   const trainer = new Trainer({
     model,
     engine,
@@ -212,7 +222,7 @@ async function compose(
     reportsNextLr: compat.lr_metric_next,
     resetInnerOptimizer: config.distributed.reset_inner_optimizer,
     ...(options.signal ? { signal: options.signal } : {}),
-    ...(options.coordinator ? { coordinator: options.coordinator } : {}),
+    ...(coordinator ? { coordinator } : {}),
     ...(data.validation
       ? {
           validation: {
@@ -289,6 +299,32 @@ async function compose(
   return { config, trainer, model, engine, logger, data, runId, refreshModel: refresh, close };
 }
 
+async function openCoordinator(
+  config: SpeedtronicConfig,
+  options: RuntimeOptions,
+  closers: (() => Promise<unknown> | unknown)[],
+  logger: MetricLogger,
+  fingerprint: Fingerprint,
+): Promise<SyncCoordinator | undefined> {
+  if (!config.distributed.enabled) return undefined;
+  let { transport } = options;
+  if (transport === undefined) {
+    const opened = openTransport(config.distributed, process.env, (message) =>
+      logger.warning("distributed.token", message),
+    );
+    closers.push(() => opened.close());
+    transport = opened;
+  }
+  const coordinator = await WorkerCoordinator.open({
+    config,
+    transport,
+    logger,
+    fingerprint: fingerprint.model,
+  });
+  closers.push(() => coordinator.close());
+  return coordinator;
+}
+
 /** Matrices decay, tensors of one dimension do not, unless the compatible rule is asked for. */
 function engineOptions(
   config: SpeedtronicConfig,
@@ -297,17 +333,22 @@ function engineOptions(
   backend: EngineOptions["backend"],
   modelTitle: string,
 ): EngineOptions {
-  const parameters = [...model.namedParameters()].map(([name, parameter]) => ({
-    name,
-    shape: parameter.shape,
-    trainable: parameter.trainable,
-    decays: parameter.rank > 1 || config.compat.decay_all_tensors,
-  }));
+  const rules = parameterRules(config, model);
+  const parameters = [...model.namedParameters()].map(([name, parameter]) => {
+    const rule = rules.get(name);
+    return {
+      name,
+      shape: parameter.shape,
+      trainable: parameter.trainable,
+      decays: parameter.rank > 1 || config.compat.decay_all_tensors,
+      ...(rule !== undefined && { rule }),
+    };
+  });
   if (!parameters.some((p) => p.trainable))
     throw new ConfigError(`${modelTitle} has no trainable parameter`, { code: "train.nothing_to_train" });
-  const { name, betas, eps, weight_decay: weightDecay } = config.optimizer;
+  const { name } = config.optimizer;
   invariant(optimizers[name], `optimizer ${name} is in the table`);
-  return { backend, threads, parameters, optimizer: { name, hyper: { betas, eps, weightDecay } } };
+  return { backend, threads, parameters, optimizer: { name, hyper: optimizerHyper(config) } };
 }
 
 async function openData(

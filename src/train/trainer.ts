@@ -22,6 +22,7 @@ import type { StopReason, TrainResult } from "./result.js";
 import { fromTrainerState, initialState, type RunState, toTrainerState } from "./state.js";
 import { type BatchTypes, traceEvaluation, traceTraining } from "./trace-model.js";
 import type { TrainerOptions } from "./trainer-options.js";
+import { replaceState, wholeState } from "./whole-state.js";
 
 /** Updates before the machine's peak is measured: the first ones are slow and worth showing soon. */
 const stepsBeforePeak = 5;
@@ -439,11 +440,14 @@ export class Trainer {
   }
 
   #coordinatedRun(): CoordinatedRun {
-    const { engine } = this.#options;
+    const { engine, model } = this.#options;
     return {
       step: this.#state.step,
+      tokens: this.#state.tokens,
       readParameters: () => engine.readParameters(),
       writeParameters: (values) => engine.writeParameters(values),
+      readState: async () => wholeState(model, await engine.readParameters()),
+      writeState: (values) => replaceState(model, engine, values),
     };
   }
 

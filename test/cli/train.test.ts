@@ -210,12 +210,11 @@ describe("refuses, with a message and an exit code", () => {
       'run.device is "cuda:1": only the device cpu exists here',
     ],
     ["the device mps", 2, ["--device", "mps"], 'run.device is "mps": only the device cpu exists here'],
-    ["Muon", 2, ["--set", "optimizer.name=muon"], 'optimizer.name is "muon": Muon is not built yet'],
     [
       "other machines",
       2,
       ["--set", "distributed.enabled=true", "--set", "distributed.repo_id=a/b"],
-      "distributed.enabled is true: training with other machines is not built yet",
+      'distributed.role is "master": a training node that publishes as well is not built yet',
     ],
     [
       "recomputing activations",

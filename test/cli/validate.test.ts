@@ -57,7 +57,7 @@ describe("validate", () => {
   });
 
   it("warns of what train refuses and of what is suspicious", async () => {
-    const path = configFile("optimizer: muon\nmax_steps: 5\n");
+    const path = configFile("device: cuda\nmax_steps: 5\n");
     const { code, err } = await cli(["validate", "-c", path]);
     expect(code).toBe(0);
     expect(err.replaceAll(path, "<file>")).toBe(
@@ -65,7 +65,7 @@ describe("validate", () => {
         "<file>:",
         "<file>:2:12:",
       ) +
-        'speedtronic: warning: train would refuse this: optimizer.name is "muon": Muon is not built yet; use "adamw"\n',
+        'speedtronic: warning: train would refuse this: run.device is "cuda": only the device cpu exists here; use "cpu", or "auto", which means the same\n',
     );
   });
 

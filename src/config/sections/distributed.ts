@@ -2,6 +2,7 @@
 // the section is disabled, so that a file can be prepared and checked before it is used.
 
 import * as z from "zod";
+import { nodeIdProblem } from "../../util/node-id.js";
 import { choice, custom, defineSection, field, flag, orNull, real, text, whole } from "../field.js";
 import { REDACTED, Secret } from "../secret.js";
 
@@ -14,12 +15,10 @@ const token = z
     return value === REDACTED || value === "" ? null : new Secret(value);
   });
 
-// A node id becomes a folder name on other machines.
 const nodeId = z
   .string()
   .trim()
-  .min(1)
-  .regex(/^(?!\.{1,2}$)[^/\\]+$/);
+  .refine((id) => nodeIdProblem(id) === undefined);
 
 export const distributed = defineSection({
   name: "distributed",
@@ -29,9 +28,14 @@ export const distributed = defineSection({
     mode: field(choice(["dumb_diloco", "single"]), "dumb_diloco", "Protocol."),
     role: field(choice(["single", "master", "worker"]), "single", "Part that this node plays."),
     node_id: field(
-      orNull(custom(nodeId, 'a name without "/" or "\\", not blank, not "." or ".."')),
+      orNull(
+        custom(
+          nodeId,
+          'a name of at most 64 letters, digits, ".", "_" and "-" that can be a folder anywhere',
+        ),
+      ),
       null,
-      "Name of this node.",
+      "Name of this node; null: a random one, which stays.",
     ),
     collaborators: field(
       custom(z.array(z.string().regex(/\S/)), "a list of names that are not blank"),

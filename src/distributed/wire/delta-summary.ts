@@ -1,7 +1,10 @@
 // What must be known of a delta before it is sent or counted: whether it moves anything, whether all of it is finite,
-// and how long it is. Sums run in the canonical order of names and elements, so that every machine gets the same norm.
+// and how long it is. Squares are added up in the canonical order of names and elements, the one at position p into sum
+// p mod 8, so that every machine gets the same norm.
 
 import { Lockstep } from "./lockstep.js";
+import type { MergeOptions } from "./mean.js";
+import { type OuterKernels, portableKernels, SQUARE_LANES } from "./outer-kernels.js";
 import { asReader, onlyRealEntries, type StateInput } from "./state.js";
 
 /** Figures of a delta. */
@@ -19,32 +22,29 @@ export interface DeltaDescription {
 
 /** Gathers a {@link DeltaDescription} while the values pass by. */
 export class DeltaSummary {
+  readonly #kernels: OuterKernels;
+  readonly #lanes = new Float64Array(SQUARE_LANES);
   #sum = 0;
-  #isZero = true;
   #firstNonFinite: string | undefined;
   #elementCount = 0;
 
+  constructor(kernels: OuterKernels = portableKernels) {
+    this.#kernels = kernels;
+  }
+
   add(tensor: string, values: Float32Array): void {
-    let sum = this.#sum;
-    const before = sum;
-    for (let i = 0; i < values.length; i++) {
-      const value = values[i]!;
-      sum += value * value;
-    }
-    // The square of the smallest float32 is far above the smallest double: only zeros leave a sum of zero as it is.
-    if (this.#isZero && sum !== 0) this.#isZero = false;
+    this.#kernels.addSquares(this.#lanes, values, this.#elementCount % SQUARE_LANES);
+    this.#sum = this.#lanes.reduce((total, lane) => total + lane, 0);
     // A sum of squares of float32 cannot overflow a double by itself.
-    if (this.#firstNonFinite === undefined && Number.isFinite(before) && !Number.isFinite(sum)) {
-      this.#firstNonFinite = tensor;
-    }
-    this.#sum = sum;
+    if (this.#firstNonFinite === undefined && !Number.isFinite(this.#sum)) this.#firstNonFinite = tensor;
     this.#elementCount += values.length;
   }
 
   get description(): DeltaDescription {
     return {
       norm: Math.sqrt(this.#sum),
-      isZero: this.#isZero,
+      // The square of the smallest float32 is far above the smallest double: only zeros leave a sum of zero as it is.
+      isZero: this.#sum === 0,
       isFinite: Number.isFinite(this.#sum),
       firstNonFinite: this.#firstNonFinite,
       elementCount: this.#elementCount,
@@ -56,10 +56,13 @@ export class DeltaSummary {
  * Reads a whole delta and describes it.
  * @throws WireError `wire.unsupported_dtype`; errors of the reader pass through.
  */
-export async function describeDelta(delta: StateInput): Promise<DeltaDescription> {
+export async function describeDelta(
+  delta: StateInput,
+  { kernels = portableKernels }: Pick<MergeOptions, "kernels"> = {},
+): Promise<DeltaDescription> {
   const reader = asReader(delta);
-  const summary = new DeltaSummary();
-  const lockstep = new Lockstep([reader]);
+  const summary = new DeltaSummary(kernels);
+  const lockstep = new Lockstep([reader], kernels);
   for (const name of onlyRealEntries(reader, "the delta").keys()) {
     for await (const [values] of lockstep.pieces(name)) summary.add(name, values!);
   }

@@ -2,3 +2,4 @@
 
 export { loadDeltaFile, saveDeltaFile } from "./delta-file.node.js";
 export * from "./index.js";
+export { loadOuterKernels } from "./outer-kernels.node.js";

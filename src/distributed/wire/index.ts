@@ -23,6 +23,7 @@ export { averageDeltas, type MergeOptions } from "./mean.js";
 export { metadataJson } from "./metadata-json.js";
 export { checkModelFile, LATEST_MODEL_FILE, modelFileProblem, versionedModelFile } from "./model-file.js";
 export { checkNodeId, nodeIdProblem, peerNodeIdProblem } from "./node-id.js";
+export { type OuterKernels, portableKernels } from "./outer-kernels.js";
 export { type OuterPiece, type OuterStep, type OuterStepInputs, outerStep } from "./outer-step.js";
 export { computePseudoGradient, type PseudoGradientOptions } from "./pseudo-gradient.js";
 export { encodePythonJson, type JsonValue } from "./python-json.js";
@@ -36,4 +37,5 @@ export {
   VERSION_RECORD_PATH,
   type VersionRecord,
 } from "./version-record.js";
+export { createWasmKernels } from "./wasm-kernels.js";
 export { type OuterStepSinks, type OuterStepSizes, writeOuterStep } from "./write-outer-step.js";

@@ -4,6 +4,7 @@
 import type { TensorReader, TensorStream } from "../../formats/safetensors/index.js";
 import { WireError } from "./errors.js";
 import { Lockstep } from "./lockstep.js";
+import { type OuterKernels, portableKernels } from "./outer-kernels.js";
 import {
   asReader,
   fileOf,
@@ -20,6 +21,8 @@ export interface MergeOptions {
    * to add up to 1). Without weights it is the Python master's mean, bit for bit: sum, then division by the count.
    */
   weights?: readonly number[] | undefined;
+  /** Who does the arithmetic; the bits are the same. Default: loops that run anywhere. */
+  kernels?: OuterKernels | undefined;
 }
 
 /** Checked deltas: readers with equal tables. */
@@ -40,7 +43,8 @@ export interface DeltaSet {
  */
 export function averageDeltas(deltas: readonly StateInput[], options: MergeOptions = {}): TensorStream[] {
   const set = checkDeltas(deltas, options);
-  const lockstep = new Lockstep(set.readers);
+  const kernels = options.kernels ?? portableKernels;
+  const lockstep = new Lockstep(set.readers, kernels);
   return [...set.entries.values()].map(({ name, shape }) => ({
     name,
     dtype: "F32",
@@ -48,7 +52,7 @@ export function averageDeltas(deltas: readonly StateInput[], options: MergeOptio
     data: async function* () {
       for await (const values of lockstep.pieces(name)) {
         const out = new Float32Array(values[0]!.length);
-        mergeInto(out, values, set.weights);
+        mergeInto(kernels, out, values, set.weights);
         yield new Uint8Array(out.buffer);
       }
     },
@@ -76,50 +80,13 @@ export function checkDeltas(deltas: readonly StateInput[], { weights }: MergeOpt
 
 /** One piece: `out` becomes the mean of `values`, or their sum with weights. `out` is none of `values`. */
 export function mergeInto(
+  kernels: OuterKernels,
   out: Float32Array,
   values: readonly Float32Array[],
   weights: Float32Array | undefined,
 ): void {
-  out.fill(0);
-  if (weights !== undefined) {
-    for (let d = 0; d < values.length; d++) addScaled(out, values[d]!, weights[d]!);
-    return;
-  }
-  let d = 0;
-  for (; d + 4 <= values.length; d += 4) {
-    addFour(out, values[d]!, values[d + 1]!, values[d + 2]!, values[d + 3]!);
-  }
-  for (; d < values.length; d++) add(out, values[d]!);
-  if (values.length > 1) divide(out, values.length);
-}
-
-// Stores round to float32. Each loop has a function of its own, which is compiled for exactly its types.
-
-function add(out: Float32Array, delta: Float32Array): void {
-  for (let i = 0; i < out.length; i++) out[i] = out[i]! + delta[i]!;
-}
-
-/** Four times {@link add} in one pass: the same roundings in the same order, half the time. */
-function addFour(
-  out: Float32Array,
-  a: Float32Array,
-  b: Float32Array,
-  c: Float32Array,
-  d: Float32Array,
-): void {
-  const round = Math.fround;
-  for (let i = 0; i < out.length; i++) {
-    out[i] = round(round(round(out[i]! + a[i]!) + b[i]!) + c[i]!) + d[i]!;
-  }
-}
-
-/** The product of two float32 is exact in double, so that it is rounded once. */
-function addScaled(out: Float32Array, delta: Float32Array, weight: number): void {
-  for (let i = 0; i < out.length; i++) out[i] = out[i]! + Math.fround(weight * delta[i]!);
-}
-
-function divide(out: Float32Array, count: number): void {
-  for (let i = 0; i < out.length; i++) out[i] = out[i]! / count;
+  if (weights === undefined) kernels.average(out, values);
+  else kernels.addWeighted(out, values, weights);
 }
 
 function nameOf(reader: TensorReader, index: number): string {

@@ -7,7 +7,7 @@
 // sum with one rounding. Other states take `eff` and `lr` rounded to their own dtype, and round the result once; that
 // is PyTorch's result but for the elements that do not fill a vector of its processor, where it rounds the product too.
 
-import type { TensorReader } from "../../formats/safetensors/index.js";
+import { readPieces, type TensorPiece, type TensorReader } from "../../formats/safetensors/index.js";
 import {
   bfloat16ToFloat32,
   decodeBfloat16,
@@ -19,8 +19,9 @@ import {
   float32ToFloat16,
 } from "../../util/half.js";
 import { WireError } from "./errors.js";
-import { Lockstep } from "./lockstep.js";
+import { Lockstep, PIECE_ELEMENTS } from "./lockstep.js";
 import { checkDeltas, type DeltaSet, type MergeOptions, mergeInto } from "./mean.js";
+import { isAllFinite, type OuterKernels, portableKernels } from "./outer-kernels.js";
 import {
   asReader,
   fileOf,
@@ -45,14 +46,14 @@ export interface OuterStepInputs extends MergeOptions {
   readonly mu: number;
 }
 
-/** A part of one tensor of the result. */
+/** A part of one tensor of the result. Its memory is used again once the next piece is asked for. */
 export interface OuterPiece {
   readonly name: string;
   /** First element that it covers. */
   readonly begin: number;
-  /** New state in its own dtype, little-endian. The memory is the receiver's. */
+  /** New state in its own dtype, little-endian. */
   readonly state: Uint8Array;
-  /** New momentum. The memory is the receiver's. */
+  /** New momentum. */
   readonly momentum: Float32Array;
 }
 
@@ -91,7 +92,7 @@ export function outerStep(inputs: OuterStepInputs): OuterStep {
   });
   const momentum = inputs.momentum === undefined ? undefined : asReader(inputs.momentum);
   if (momentum !== undefined) checkMomentum(momentum, global);
-  return { entries, pieces: piecesOf(state, momentum, deltas, Math.fround(mu), lr) };
+  return { entries, pieces: piecesOf(state, momentum, deltas, inputs) };
 }
 
 function checkMomentum(momentum: TensorReader, global: Parameters<typeof requireSameTensors>[0]): void {
@@ -108,107 +109,106 @@ function piecesOf(
   state: TensorReader,
   momentum: TensorReader | undefined,
   deltas: DeltaSet,
-  mu: number,
-  lr: number,
+  { lr, mu, kernels = portableKernels }: OuterStepInputs,
 ): OuterStep["pieces"] {
-  const lockstep = new Lockstep([...deltas.readers, ...(momentum === undefined ? [] : [momentum])]);
-  const states = new StateWalk(state);
+  const lockstep = new Lockstep([...deltas.readers, ...(momentum === undefined ? [] : [momentum])], kernels);
   const count = deltas.readers.length;
+  const roundedMu = Math.fround(mu);
   return async function* (name) {
-    const { dtype } = state.entry(name);
-    let begin = 0;
-    for await (const values of lockstep.pieces(name)) {
-      const mean = new Float32Array(values[0]!.length);
-      mergeInto(mean, values.slice(0, count), deltas.weights);
-      const buffer = new Float32Array(mean.length);
-      // From here on `mean` holds the effective gradient.
-      advance(buffer, mean, values[count], mu);
-      const bytes = await states.read(name, begin, mean.length);
-      const isSound = UPDATES[dtype as RealDtype](bytes, mean, lr) && isAllFinite(buffer);
-      if (!isSound) {
-        const message = `the outer step would make values that are not finite (elements ${begin} to ${begin + mean.length - 1}): leave out the delta that is not finite or too large`;
-        throw new WireError("non_finite", message, { tensor: name });
+    const { dtype, sizeBytes } = state.entry(name);
+    const width = WIDTHS[dtype as RealDtype];
+    const elements = Math.min(PIECE_ELEMENTS, sizeBytes / width);
+    const memory = new Workspace(kernels);
+    // `gradient` is the mean first, then the effective gradient.
+    const [gradient, buffer] = [memory.take(4 * elements), memory.take(4 * elements)].map(floats);
+    const [result, ...room] = [0, 1, 2].map(() => memory.take(width * elements));
+    const states = readPieces(state, [name], { pieceBytes: PIECE_ELEMENTS * width, ahead: 1, buffers: room });
+    try {
+      let begin = 0;
+      for await (const values of lockstep.pieces(name)) {
+        const { length } = values[0]!;
+        const [g, next] = [gradient!.subarray(0, length), buffer!.subarray(0, length)];
+        const bytes = result!.subarray(0, width * length);
+        mergeInto(kernels, g, values.slice(0, count), deltas.weights);
+        const isMomentumFinite = kernels.advance(next, g, values[count], roundedMu);
+        const old = (await states.next()).value as TensorPiece;
+        const isStateFinite = UPDATES[dtype as RealDtype](kernels, bytes, old.bytes, g, lr);
+        if (!isStateFinite || !isMomentumFinite) {
+          const message = `the outer step would make values that are not finite (elements ${begin} to ${begin + length - 1}): leave out the delta that is not finite or too large`;
+          throw new WireError("non_finite", message, { tensor: name });
+        }
+        yield { name, begin, state: bytes, momentum: next };
+        begin += length;
       }
-      yield { name, begin, state: bytes, momentum: buffer };
-      begin += mean.length;
+    } finally {
+      await states.return();
+      memory.close();
     }
   };
 }
 
-/** Reads parts of the state into fresh memory, which the update then writes to. */
-class StateWalk {
-  readonly #reader: TensorReader;
+/** Memory for one tensor: near the kernels where they have some. */
+class Workspace {
+  readonly #kernels: OuterKernels;
+  readonly #loans: Uint8Array<ArrayBuffer>[] = [];
 
-  constructor(reader: TensorReader) {
-    this.#reader = reader;
+  constructor(kernels: OuterKernels) {
+    this.#kernels = kernels;
   }
 
-  async read(name: string, begin: number, count: number): Promise<Uint8Array<ArrayBuffer>> {
-    const width = WIDTHS[this.#reader.entry(name).dtype as RealDtype];
-    const [from, to] = [begin * width, (begin + count) * width];
-    const target = new Uint8Array(to - from);
-    if (this.#reader.readRangeInto === undefined) target.set(await this.#reader.readRange(name, from, to));
-    else await this.#reader.readRangeInto(name, from, target);
-    return target;
+  take(sizeBytes: number): Uint8Array<ArrayBuffer> {
+    const loan = this.#kernels.take?.(sizeBytes);
+    if (loan !== undefined) this.#loans.push(loan);
+    return loan ?? new Uint8Array(sizeBytes);
+  }
+
+  close(): void {
+    for (const loan of this.#loans.splice(0)) this.#kernels.give?.(loan);
   }
 }
+
+const floats = ({ buffer, byteOffset, byteLength }: Uint8Array<ArrayBufferLike>) =>
+  new Float32Array(buffer, byteOffset, byteLength / 4);
 
 const WIDTHS: Readonly<Record<RealDtype, number>> = { F64: 8, F32: 4, F16: 2, BF16: 2 };
 
-/** `buffer` becomes mu * previous + g, `g` becomes g + mu * buffer. Every operation rounds to float32. */
-function advance(
-  buffer: Float32Array,
-  g: Float32Array,
-  previous: Float32Array | undefined,
-  mu: number,
-): void {
-  for (let i = 0; i < g.length; i++) {
-    const gradient = g[i]!;
-    const old = previous === undefined ? 0 : previous[i]!;
-    const next = Math.fround(Math.fround(mu * old) + gradient);
-    buffer[i] = next;
-    g[i] = gradient + Math.fround(mu * next);
-  }
-}
+type Update = (
+  kernels: OuterKernels,
+  out: Uint8Array<ArrayBuffer>,
+  state: Uint8Array,
+  eff: Float32Array,
+  lr: number,
+) => boolean;
 
-/** Subtracts lr * eff from the state's bytes in place; false when the result is not finite. Memory is aligned. */
-const UPDATES: Readonly<
-  Record<RealDtype, (state: Uint8Array<ArrayBuffer>, eff: Float32Array, lr: number) => boolean>
-> = {
-  F32: ({ buffer }, eff, lr) => {
-    const state = new Float32Array(buffer);
-    subtractScaled(state, eff, Math.fround(lr));
-    return isAllFinite(state);
-  },
-  F64: ({ buffer }, eff, lr) => {
-    const state = new Float64Array(buffer);
+/** `out` becomes the state minus lr * eff, in bytes; false when it is not finite. Memory is aligned. */
+const UPDATES: Readonly<Record<RealDtype, Update>> = {
+  F32: (kernels, out, state, eff, lr) =>
+    kernels.subtractScaled(floats(out), floats(state), eff, Math.fround(lr)),
+  F64: (_kernels, out, bytes, eff, lr) => {
+    out.set(bytes);
+    const state = new Float64Array(out.buffer, out.byteOffset, eff.length);
     for (let i = 0; i < state.length; i++) state[i] = state[i]! - lr * eff[i]!;
     return isAllFinite(state);
   },
-  F16: ({ buffer }, eff, lr) => {
-    const state = new Uint16Array(buffer);
+  F16: (kernels, out, bytes, eff, lr) => {
+    const state = halves(out, bytes);
     const wide = decodeFloat16(state);
-    subtractScaled(wide, decodeFloat16(encodeFloat16(eff)), float16ToFloat32(float32ToFloat16(lr)));
+    const rate = float16ToFloat32(float32ToFloat16(lr));
+    kernels.subtractScaled(wide, wide, decodeFloat16(encodeFloat16(eff)), rate);
     encodeFloat16(wide, state);
     return isAllFinite(decodeFloat16(state));
   },
-  BF16: ({ buffer }, eff, lr) => {
-    const state = new Uint16Array(buffer);
+  BF16: (kernels, out, bytes, eff, lr) => {
+    const state = halves(out, bytes);
     const wide = decodeBfloat16(state);
-    subtractScaled(wide, decodeBfloat16(encodeBfloat16(eff)), bfloat16ToFloat32(float32ToBfloat16(lr)));
+    const rate = bfloat16ToFloat32(float32ToBfloat16(lr));
+    kernels.subtractScaled(wide, wide, decodeBfloat16(encodeBfloat16(eff)), rate);
     encodeBfloat16(wide, state);
     return isAllFinite(decodeBfloat16(state));
   },
 };
 
-/** The product of two float32 is exact in double; the difference rounds to double and, when stored, to float32. */
-function subtractScaled(state: Float32Array, eff: Float32Array, lr: number): void {
-  for (let i = 0; i < state.length; i++) state[i] = state[i]! - lr * eff[i]!;
-}
-
-function isAllFinite(values: Float32Array | Float64Array): boolean {
-  let sum = 0;
-  // x - x is 0 for finite x, NaN otherwise.
-  for (let i = 0; i < values.length; i++) sum += values[i]! - values[i]!;
-  return sum === 0;
+function halves(out: Uint8Array<ArrayBuffer>, bytes: Uint8Array): Uint16Array<ArrayBuffer> {
+  out.set(bytes);
+  return new Uint16Array(out.buffer, out.byteOffset, out.byteLength / 2);
 }

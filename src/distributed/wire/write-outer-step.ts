@@ -76,7 +76,8 @@ export async function writeOuterStep(
 }
 
 const stateBytes = (piece: OuterPiece) => piece.state;
-const momentumBytes = ({ momentum }: OuterPiece) => new Uint8Array(momentum.buffer);
+const momentumBytes = ({ momentum: { buffer, byteOffset, byteLength } }: OuterPiece) =>
+  new Uint8Array(buffer, byteOffset, byteLength);
 
 function streamsOf(
   step: OuterStep,
@@ -101,15 +102,15 @@ async function* mapped(
 type Step = IteratorResult<OuterPiece, void>;
 
 /**
- * One run of pieces for two writers that take the tensors in the same order: a piece is computed when the first of
- * them asks, and the faster one waits for the slower, so that one piece is held at a time.
+ * One run of pieces for two writers that take the tensors in the same order: a piece is computed when both of them ask
+ * for it, since then both are done with the one before, whose memory it may use.
  */
 class Pair {
   readonly #step: OuterStep;
   #run: AsyncGenerator<OuterPiece, void, undefined> | undefined;
   #current: Promise<Step> | undefined;
-  /** Which lane has taken the current piece. */
-  #taken: [boolean, boolean] = [false, false];
+  /** Which lane has asked for the next piece. */
+  #asked: [boolean, boolean] = [false, false];
   #waiting: (() => void) | undefined;
   /** What ended the work; both lanes stop at it. */
   failure: { readonly error: unknown } | undefined;
@@ -132,7 +133,7 @@ class Pair {
       return await writing;
     } catch (error) {
       this.failure ??= { error };
-      this.#waiting?.();
+      this.#wake();
       throw error;
     }
   }
@@ -143,25 +144,30 @@ class Pair {
   }
 
   async #take(index: 0 | 1, name: string): Promise<Step> {
-    while (this.#taken[index]) {
-      this.#stopIfFailed();
+    this.#stopIfFailed();
+    this.#asked[index] = true;
+    if (this.#asked[0] && this.#asked[1]) {
+      this.#asked = [false, false];
+      this.#run ??= this.#step.pieces(name);
+      this.#current = this.#run.next();
+      // The other lane sees a failure as well.
+      this.#current.catch(() => undefined);
+      this.#wake();
+    } else {
       await new Promise<void>((resolve) => {
         this.#waiting = resolve;
       });
+      this.#stopIfFailed();
     }
-    this.#stopIfFailed();
-    this.#run ??= this.#step.pieces(name);
-    this.#current ??= this.#run.next();
-    const current = this.#current;
-    const step = await current;
-    this.#taken[index] = true;
-    if (this.#taken[0] && this.#taken[1]) {
-      this.#taken = [false, false];
-      this.#current = undefined;
-      if (step.done === true) this.#run = undefined;
-      this.#waiting?.();
-    }
+    const step = await this.#current!;
+    if (step.done === true) this.#run = undefined;
     return step;
+  }
+
+  #wake(): void {
+    const waiting = this.#waiting;
+    this.#waiting = undefined;
+    waiting?.();
   }
 
   #stopIfFailed(): void {

@@ -1,13 +1,20 @@
 // The one table of all events. A new group is a file beside this one, one `extends` and one spread here.
 import { type CheckpointEvents, checkpointEventDocs } from "./checkpoint.js";
 import { type DataEvents, dataEventDocs } from "./data.js";
+import { type DistributedEvents, distributedEventDocs } from "./distributed.js";
 import type { EventDoc, KeyDoc } from "./doc.js";
 import { type EvaluationEvents, evaluationEventDocs } from "./evaluation.js";
 import { type NoteEvents, noteEventDocs } from "./note.js";
 import { type TrainEvents, trainEventDocs } from "./train.js";
 
 /** Payload of each event as its emitter gives it. */
-export interface EventMap extends TrainEvents, CheckpointEvents, EvaluationEvents, DataEvents, NoteEvents {}
+export interface EventMap
+  extends TrainEvents,
+    CheckpointEvents,
+    EvaluationEvents,
+    DataEvents,
+    DistributedEvents,
+    NoteEvents {}
 
 export type EventName = keyof EventMap;
 
@@ -17,6 +24,7 @@ export const eventCatalogue: { readonly [E in EventName]: EventDoc } = {
   ...checkpointEventDocs,
   ...evaluationEventDocs,
   ...dataEventDocs,
+  ...distributedEventDocs,
   ...noteEventDocs,
 };
 

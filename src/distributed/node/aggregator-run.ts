@@ -1,0 +1,216 @@
+// The run in the repository as its master holds it: restored or taken over. All that a master needs is in the
+// repository; the scratch room only saves downloads.
+
+import type { ByteSink } from "../../formats/safetensors/index.js";
+import { fingerprintDifferences, type ModelFingerprint } from "../protocol/fingerprint.js";
+import type { Ledger } from "../protocol/ledger.js";
+import { LEDGER_PATH } from "../protocol/ledger-text.js";
+import type { RepoOperation, Transport } from "../transports/contract.js";
+import { versionedModelFile } from "../wire/model-file.js";
+import { encodeVersionRecord, VERSION_RECORD_PATH, type VersionRecord } from "../wire/version-record.js";
+import { adoptDeltas } from "./aggregator-adopt.js";
+import { commitChecked } from "./aggregator-commit.js";
+import { AggregatorError } from "./aggregator-errors.js";
+import { EMPTY_HISTORY, encodeHistory, HISTORY_PATH, type History } from "./aggregator-history.js";
+import { extraOf, isSameOwner, type Ownership, type RecordFacts } from "./aggregator-record.js";
+import { fetchFile, ledgerDocument, type RunHead, readHistory, readLedger } from "./aggregator-repository.js";
+import { type ScratchFile, type Surroundings, sha256Of, smallContent } from "./aggregator-surroundings.js";
+
+/** What the newest version consists of, and who may publish the next. */
+export interface LiveRun {
+  readonly head: RunHead;
+  readonly owner: Ownership;
+  readonly state: ScratchFile;
+  /** Undefined for zeros. */
+  readonly momentum: ScratchFile | undefined;
+  readonly ledger: Ledger;
+  readonly history: History;
+  readonly fingerprint: ModelFingerprint | undefined;
+}
+
+export interface Bootstrap {
+  /** Writes the weights of version 0 as a safetensors file. */
+  writeState(sink: ByteSink): Promise<void>;
+  /** Start the run even if everybody can read the repository. */
+  readonly allowPublic?: boolean;
+}
+
+export interface RunOptions {
+  readonly transport: Transport;
+  readonly surroundings: Surroundings;
+  readonly masterId: string;
+  /** Become the master of a run that another one publishes. */
+  readonly takeOver?: boolean;
+  /** Used only if the repository has no run. */
+  readonly bootstrap?: Bootstrap | undefined;
+  /** Of the model that is expected. */
+  readonly fingerprint?: ModelFingerprint | undefined;
+  readonly signal?: AbortSignal | undefined;
+  readonly onEvent?: (event: string, payload: Readonly<Record<string, unknown>>) => void;
+}
+
+/** Name in the scratch room of a version's file. */
+export const scratchName = (transport: Transport, path: string): string => `${transport.key}/${path}`;
+
+/**
+ * Becomes the master of the run at `head`; the repository says so when this returns.
+ * @throws AggregatorError, TransportError, WireError.
+ */
+export async function claimRun(options: RunOptions, head: RunHead): Promise<LiveRun> {
+  const { transport, surroundings, signal } = options;
+  const { facts, record } = head;
+  requireClaimable(options, head);
+  const fingerprint = requireSameModel(options, facts);
+  const loaded = await loadRun(transport, surroundings, head, signal);
+  const isForeign = facts.owner === undefined;
+  const ledger = isForeign ? await adoptDeltas(options, head, loaded.state) : loaded.ledger;
+  const owner: Ownership = { masterId: options.masterId, term: (facts.owner?.term ?? 0) + 1 };
+  const { hasher } = surroundings;
+  const operations: RepoOperation[] = [];
+  const put = (path: string, content: ReturnType<ScratchFile["content"]>) =>
+    operations.push({ kind: "put", path, content });
+  let { modelFile } = record;
+  let { history } = loaded;
+  const ledgerText = ledgerDocument(ledger, hasher);
+  if (isForeign) {
+    modelFile = versionedModelFile(record.outerStep);
+    history = { ...EMPTY_HISTORY, versions: [startOf(record.outerStep, modelFile, loaded.state.sha256)] };
+    put(modelFile, loaded.state.content());
+    put(LEDGER_PATH, smallContent(hasher, ledgerText.text));
+    put(HISTORY_PATH, smallContent(hasher, encodeHistory(history)));
+  }
+  const newFacts: RecordFacts = {
+    ...facts,
+    owner,
+    fingerprint,
+    modelSha256: loaded.state.sha256,
+    ledgerSha256: isForeign ? ledgerText.sha256 : facts.ledgerSha256,
+    historySha256: isForeign ? sha256Of(hasher, encodeHistory(history)) : facts.historySha256,
+  };
+  const newRecord: VersionRecord = { ...record, modelFile, extra: extraOf(newFacts, record.extra) };
+  put(VERSION_RECORD_PATH, smallContent(hasher, encodeVersionRecord(newRecord)));
+  const message = `speedtronic: ${owner.masterId} is the master (term ${owner.term}), version ${record.outerStep}`;
+  const revision = await commitChecked(
+    transport,
+    surroundings.clock,
+    {
+      parent: head.revision,
+      build: (parent) => ({ parent, message, operations }),
+      look: (found) => {
+        if (found !== undefined && isSameOwner(found.facts.owner, owner)) return "done";
+        const isUnchanged =
+          found !== undefined &&
+          found.record.outerStep === record.outerStep &&
+          found.record.updatedAt === record.updatedAt &&
+          (facts.owner === undefined
+            ? found.facts.owner === undefined
+            : isSameOwner(found.facts.owner, facts.owner));
+        if (isUnchanged) return "again";
+        throw fencedError(transport, found, owner);
+      },
+    },
+    signal,
+  );
+  options.onEvent?.("master_claimed", {
+    outer_step: record.outerStep,
+    master_id: owner.masterId,
+    term: owner.term,
+    previous: facts.owner?.masterId ?? (isForeign ? "python" : null),
+  });
+  return {
+    ...loaded,
+    head: { revision, record: newRecord, facts: newFacts },
+    owner,
+    ledger,
+    history,
+    fingerprint,
+  };
+}
+
+/** Everything that the head's record names, checked against its hashes. Claims nothing. */
+export async function loadRun(
+  transport: Transport,
+  surroundings: Surroundings,
+  head: RunHead,
+  signal?: AbortSignal,
+): Promise<Pick<LiveRun, "state" | "momentum" | "ledger" | "history">> {
+  const { revision, record, facts } = head;
+  const { hasher } = surroundings;
+  const fetchNamed = (path: string, sha256: string | undefined, name: string) =>
+    fetchFile(
+      transport,
+      surroundings,
+      { revision, path, sha256, name: scratchName(transport, name) },
+      signal,
+    );
+  const state = await fetchNamed(record.modelFile, facts.modelSha256, versionedModelFile(record.outerStep));
+  const momentum =
+    facts.momentumFile === undefined
+      ? undefined
+      : await fetchNamed(facts.momentumFile, facts.momentumSha256, facts.momentumFile);
+  return {
+    state,
+    momentum,
+    ledger: await readLedger(transport, head, hasher, signal),
+    history: await readHistory(transport, head, hasher, signal),
+  };
+}
+
+/** Another one is the master now: nothing may be published any more. */
+export function fencedError(
+  transport: Transport,
+  found: RunHead | undefined,
+  owner: Ownership,
+): AggregatorError {
+  const who =
+    found === undefined
+      ? "its version record is gone"
+      : found.facts.owner === undefined
+        ? `a master without an id (Python) published version ${found.record.outerStep}`
+        : `${found.facts.owner.masterId} (term ${found.facts.owner.term}) is the master, at version ${found.record.outerStep}`;
+  return new AggregatorError(
+    "fenced",
+    `${transport.title}: fenced off: ${who}; this is ${owner.masterId} (term ${owner.term}). Stop the other one and start this one with --take-over if it should go on`,
+    { details: { owner: found?.facts.owner, outerStep: found?.record.outerStep } },
+  );
+}
+
+/** The entry of a version that no round made. */
+export function startOf(
+  outerStep: number,
+  modelFile: string,
+  modelSha256: string,
+): History["versions"][number] {
+  return {
+    outerStep,
+    parentOuterStep: undefined,
+    modelFile,
+    modelSha256,
+    momentumFile: undefined,
+    momentumSha256: undefined,
+    lr: 0,
+    mu: 0,
+    usesPlainMean: false,
+    deltas: [],
+  };
+}
+
+function requireClaimable({ transport, masterId, takeOver }: RunOptions, head: RunHead): void {
+  if (takeOver === true || head.facts.owner?.masterId === masterId) return;
+  throw fencedError(transport, head, { masterId, term: 0 });
+}
+
+/** The run's own fingerprint, or ours where it has none. */
+function requireSameModel(
+  { transport, fingerprint }: RunOptions,
+  facts: RecordFacts,
+): ModelFingerprint | undefined {
+  if (facts.fingerprint === undefined || fingerprint === undefined) return facts.fingerprint ?? fingerprint;
+  const differences = fingerprintDifferences(fingerprint, facts.fingerprint);
+  if (differences.length === 0) return facts.fingerprint;
+  throw new AggregatorError(
+    "other_model",
+    `${transport.title} holds a run of another model: ${differences.join("; ")}. Use the configuration of that run, or another repository`,
+    { details: { differences } },
+  );
+}

@@ -1,0 +1,71 @@
+// What an aggregator needs of its surroundings: time, hashes, and room for files as large as the model. Node's disk is
+// in aggregator-disk.node.ts.
+
+import type { ByteSink, ByteSource } from "../../formats/safetensors/index.js";
+import type { FileContent } from "../transports/contract.js";
+import type { Clock } from "./clock.js";
+
+export interface Hasher {
+  update(bytes: Uint8Array): void;
+  /** Lower-case hex. */
+  digest(): string;
+}
+
+/** A complete file of the scratch room. */
+export interface ScratchFile {
+  readonly name: string;
+  readonly sizeBytes: number;
+  readonly sha256: string;
+  /** Close it after use. */
+  open(): Promise<ByteSource>;
+  /** For a commit. */
+  content(): FileContent;
+}
+
+/** Files by name: parts of letters, digits, ".", "_" and "-", with "/" between them. */
+export interface Scratch {
+  /** All of `produce` or nothing: a failure leaves what was there. */
+  write(name: string, produce: (sink: ByteSink) => Promise<void>): Promise<ScratchFile>;
+  /** A file of an earlier write, also of an earlier process. It is read to get its hash. */
+  find(name: string): Promise<ScratchFile | undefined>;
+  remove(name: string): Promise<void>;
+  /** Names that start with `prefix`. */
+  list(prefix: string): Promise<readonly string[]>;
+}
+
+export interface Surroundings {
+  readonly clock: Clock;
+  /** Milliseconds since 1970, for the records only. */
+  dateMs(): number;
+  /** SHA-256. */
+  hasher(): Hasher;
+  readonly scratch: Scratch;
+}
+
+export function sha256Of(hasher: () => Hasher, content: string | Uint8Array): string {
+  const hash = hasher();
+  hash.update(typeof content === "string" ? new TextEncoder().encode(content) : content);
+  return hash.digest();
+}
+
+/** Content of a commit that is at hand. */
+export function smallContent(hasher: () => Hasher, text: string): FileContent {
+  const bytes = new TextEncoder().encode(text);
+  return {
+    sizeBytes: bytes.byteLength,
+    sha256: sha256Of(hasher, bytes),
+    async *chunks() {
+      yield bytes;
+    },
+  };
+}
+
+const COPY_BYTES = 2 ** 20;
+
+/** Copies a whole source in pieces; the caller closes it. */
+export async function copySource(source: ByteSource, sink: ByteSink, signal?: AbortSignal): Promise<void> {
+  for (let offset = 0; offset < source.sizeBytes; offset += COPY_BYTES) {
+    signal?.throwIfAborted();
+    await sink.write(await source.read(offset, Math.min(COPY_BYTES, source.sizeBytes - offset)));
+  }
+}

@@ -1,0 +1,333 @@
+// The aggregator: runs the outer loop's reducer against a repository. Polls, inspects what the reducer asks for,
+// publishes what it plans, and stops when another master has taken over.
+
+import type { ModelFingerprint } from "../protocol/fingerprint.js";
+import { createMaster, isDrained, stepMaster } from "../protocol/master.js";
+import type {
+  Inspection,
+  ListedDelta,
+  MasterEffect,
+  MasterEvent,
+  MasterState,
+  MergeSettings,
+  RoundPlan,
+} from "../protocol/master-contract.js";
+import type { Transport } from "../transports/contract.js";
+import { TransportError } from "../transports/errors.js";
+import { WireError } from "../wire/errors.js";
+import type { JsonValue } from "../wire/python-json.js";
+import { AggregatorError } from "./aggregator-errors.js";
+import { type DeltaModel, deltaModel, inspectDelta } from "./aggregator-inspect.js";
+import { openRun } from "./aggregator-open.js";
+import { BehindError, publishRound } from "./aggregator-publish.js";
+import { isSameOwner } from "./aggregator-record.js";
+import { deltaCacheName, deltaCachePrefix, listDeltas, readRunHead } from "./aggregator-repository.js";
+import { type Bootstrap, fencedError, type LiveRun, loadRun, scratchName } from "./aggregator-run.js";
+import type { Surroundings } from "./aggregator-surroundings.js";
+
+export interface AggregatorOptions {
+  readonly transport: Transport;
+  readonly surroundings: Surroundings;
+  readonly settings: MergeSettings;
+  /** Stable over restarts, so that a restarted aggregator is the same master. */
+  readonly masterId: string;
+  readonly pollIntervalMs: number;
+  readonly takeOver?: boolean;
+  /** What to start a run from where there is none. */
+  readonly bootstrap?: Bootstrap | undefined;
+  /** Of the model that is expected; deltas and the run itself are compared with it. */
+  readonly fingerprint?: ModelFingerprint | undefined;
+  /** More keys of the version record (leases). */
+  readonly recordFields?: (plan: RoundPlan) => Readonly<Record<string, JsonValue>>;
+  readonly onEvent?: (event: string, payload: Readonly<Record<string, unknown>>) => void;
+}
+
+export interface RunLimits {
+  /** Ends after so many publications. */
+  readonly rounds?: number | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
+const LONGEST_WAIT_MS = 60_000;
+
+export class Aggregator {
+  readonly #options: AggregatorOptions;
+  #run: LiveRun;
+  #master: MasterState;
+  #model: DeltaModel;
+  /** Revision of the listing that the reducer saw last. */
+  #listedRevision: string | undefined;
+  #odd = new Set<string>();
+  /** Deltas that turned out to be too large to add, by path and content. */
+  readonly #refused = new Map<string, Inspection>();
+  /** Why the planned version was not published; told to the reducer when the repository answers again. */
+  #failure: string | undefined;
+  #rounds = 0;
+
+  private constructor(options: AggregatorOptions, run: LiveRun, model: DeltaModel) {
+    this.#options = options;
+    this.#run = run;
+    this.#model = model;
+    this.#master = masterOf(options, run);
+  }
+
+  /**
+   * Becomes the master: of the run in the repository, or of a new one.
+   * @throws AggregatorError `fenced` unless `takeOver`, `no_run`, `half_started`, `damaged_repository`, `other_model`;
+   *   TransportError, WireError, ProtocolError.
+   */
+  static async start(options: AggregatorOptions, signal?: AbortSignal): Promise<Aggregator> {
+    const run = await openRun({ ...options, signal });
+    const model = await deltaModel(run.state, run.fingerprint);
+    return new Aggregator(options, run, model);
+  }
+
+  /** The newest version. */
+  get outerStep(): number {
+    return this.#run.head.record.outerStep;
+  }
+
+  get run(): LiveRun {
+    return this.#run;
+  }
+
+  /** Polls until the limits end it. */
+  async runUntil({ rounds = Number.POSITIVE_INFINITY, signal }: RunLimits = {}): Promise<void> {
+    const { clock } = this.#options.surroundings;
+    const { pollIntervalMs } = this.#options;
+    let failures = 0;
+    const target = this.#rounds + rounds;
+    while (this.#rounds < target && signal?.aborted !== true) {
+      let waitMs = pollIntervalMs;
+      try {
+        await this.poll(signal, target - this.#rounds);
+        failures = 0;
+      } catch (error) {
+        if (signal?.aborted) return;
+        if (!(error instanceof TransportError && error.isTransient)) throw error;
+        failures++;
+        waitMs =
+          error.retryAfterMs ?? Math.min(pollIntervalMs * 2 ** Math.min(failures, 20), LONGEST_WAIT_MS);
+        this.#emit("aggregator_waiting", { problem: error.problem, error: error.message, wait_ms: waitMs });
+      }
+      if (this.#rounds < target) await clock.sleep(waitMs, signal);
+    }
+  }
+
+  /** Rounds without a quorum until nothing usable is left; call it when the nodes have stopped. */
+  async drain(signal?: AbortSignal): Promise<void> {
+    await this.#feed({ type: "drain" }, signal);
+    for (;;) {
+      await this.poll(signal);
+      if (isDrained(this.#master) || signal?.aborted === true) return;
+      await this.#options.surroundings.clock.sleep(this.#options.pollIntervalMs, signal);
+    }
+  }
+
+  /**
+   * One look at the repository and all that follows from it.
+   * @throws AggregatorError `fenced`; TransportError: transient ones mean that the next poll may do better.
+   */
+  async poll(signal?: AbortSignal, maxRounds = Number.POSITIVE_INFINITY): Promise<void> {
+    const { transport, surroundings } = this.#options;
+    const known = this.#listedRevision;
+    const revision = await transport.head({ signal, known });
+    if (revision !== known || this.#failure !== undefined) await this.#checkHead(revision, signal);
+    if (this.#failure !== undefined) {
+      const error = this.#failure;
+      this.#failure = undefined;
+      await this.#feed({ type: "publish_failed", error }, signal, maxRounds);
+    }
+    const nowMs = surroundings.clock.now();
+    // What could not be read is asked for by the next listing only.
+    const hasFailed = [...this.#master.known.values()].some(({ inspection }) => inspection === "failed");
+    if (revision === known && !hasFailed && this.#listedRevision === known) {
+      await this.#feed({ type: "tick", nowMs }, signal, maxRounds);
+      return;
+    }
+    const deltas = await listDeltas(transport, revision, signal, (path, reason) =>
+      this.#reportOdd(path, reason),
+    );
+    this.#listedRevision = revision;
+    await this.#feed({ type: "listed", nowMs, deltas }, signal, maxRounds);
+  }
+
+  /** Still the master, and of the version that this process knows? Otherwise stop, or read it again. */
+  async #checkHead(revision: string, signal: AbortSignal | undefined): Promise<void> {
+    const { transport, surroundings } = this.#options;
+    const { owner, head } = this.#run;
+    const found = await readRunHead(transport, revision, signal);
+    if (found === undefined || !isSameOwner(found.facts.owner, owner)) {
+      throw fencedError(transport, found, owner);
+    }
+    const isKnown =
+      found.record.outerStep === head.record.outerStep && found.facts.modelSha256 === head.facts.modelSha256;
+    if (isKnown) {
+      this.#run = { ...this.#run, head: { ...head, revision } };
+      return;
+    }
+    // A commit of ours whose answer was lost.
+    this.#run = { ...this.#run, head: found, ...(await loadRun(transport, surroundings, found, signal)) };
+    this.#failure = undefined;
+    const { isDraining } = this.#master;
+    this.#master = { ...masterOf(this.#options, this.#run), isDraining };
+    this.#listedRevision = undefined;
+    this.#emit("master_restored", { outer_step: found.record.outerStep, revision });
+  }
+
+  /** Gives an event to the reducer and does what it asks for, in order. */
+  async #feed(event: MasterEvent, signal?: AbortSignal, maxRounds = Number.POSITIVE_INFINITY): Promise<void> {
+    const queue: MasterEffect[] = [];
+    const target = this.#rounds + maxRounds;
+    const take = (next: MasterEvent) => {
+      const { state, effects } = stepMaster(this.#master, next);
+      this.#master = state;
+      queue.push(...effects);
+    };
+    take(event);
+    let effect = queue.shift();
+    try {
+      for (; effect !== undefined; effect = queue.shift()) {
+        if (effect.type === "emit") this.#emit(effect.event, effect.payload);
+        else if (effect.type === "inspect") take(await this.#inspect(effect.delta, signal));
+        else if (this.#rounds >= target) this.#failure = "the number of rounds asked for is reached";
+        else for (const next of await this.#publish(effect.plan, signal)) take(next);
+      }
+    } catch (error) {
+      // What was not looked at is asked for again by the next listing.
+      const open = [effect, ...queue.splice(0)];
+      for (const left of open) {
+        if (left?.type !== "inspect") continue;
+        const { path, contentId } = left.delta;
+        take({ type: "inspection_failed", path, contentId, error: "interrupted" });
+      }
+      throw error;
+    }
+  }
+
+  async #inspect(delta: ListedDelta, signal: AbortSignal | undefined): Promise<MasterEvent> {
+    const { transport, surroundings } = this.#options;
+    const { path, contentId } = delta;
+    const refused = this.#refused.get(keyOf(delta));
+    if (refused !== undefined) return { type: "inspected", path, contentId, inspection: refused };
+    try {
+      const revision = this.#listedRevision ?? this.#run.head.revision;
+      const request = { revision, delta };
+      const inspection = await inspectDelta(transport, surroundings, this.#model, request, signal);
+      return { type: "inspected", path, contentId, inspection };
+    } catch (error) {
+      if (!(error instanceof TransportError) || signal?.aborted === true) throw error;
+      return { type: "inspection_failed", path, contentId, error: error.message };
+    }
+  }
+
+  /** The events that follow. Transient failures keep the plan for the next poll. */
+  async #publish(plan: RoundPlan, signal: AbortSignal | undefined): Promise<MasterEvent[]> {
+    const { transport, surroundings, settings, recordFields } = this.#options;
+    const context = {
+      transport,
+      surroundings,
+      recordFields,
+      keepVersions: settings.keepVersions,
+      listed: this.#master.listed,
+      signal,
+      onTrouble: (problem: string, message: string) =>
+        this.#emit("publish_trouble", { outer_step: plan.outerStep, problem, error: message }),
+    };
+    try {
+      this.#run = await publishRound(context, this.#run, plan);
+    } catch (error) {
+      if (error instanceof WireError && error.code === "wire.non_finite")
+        return this.#refuseLargest(plan, error);
+      if (error instanceof AggregatorError && error.problem === "fenced") throw error;
+      // Also after an interruption: whether the version is there is seen at the next look, even if the head did not move.
+      this.#failure = error instanceof Error ? error.message : String(error);
+      this.#listedRevision = undefined;
+      if (error instanceof BehindError) return [];
+      throw error;
+    }
+    this.#rounds++;
+    const { outerStep } = plan;
+    const { revision } = this.#run.head;
+    this.#emit("version_published", {
+      outer_step: outerStep,
+      revision,
+      deltas: plan.deltas.length,
+      outer_lr: plan.lr,
+      outer_momentum: plan.mu,
+    });
+    await this.#cleanScratch(plan);
+    return [{ type: "published", outerStep }];
+  }
+
+  /** Finite deltas whose sum is not: the one that weighs most goes, with a reason, and the round is planned again. */
+  #refuseLargest(plan: RoundPlan, error: WireError): MasterEvent[] {
+    const sizeOf = ({ path, weight }: RoundPlan["deltas"][number]) => {
+      const inspection = this.#master.known.get(path)?.inspection;
+      const norm = typeof inspection === "object" && inspection.ok ? inspection.norm : 0;
+      return Math.abs(weight) * norm;
+    };
+    const culprit = plan.deltas.reduce((a, b) => (sizeOf(b) > sizeOf(a) ? b : a));
+    const reason = `overflow: with it, the outer step is not finite (${error.message})`;
+    this.#refused.set(keyOf(culprit), { ok: false, reason, sha256: culprit.sha256 });
+    const all = [...this.#master.known.values()].map(({ listed }) => listed);
+    const decided = this.#listedButDecided();
+    const nowMs = this.#options.surroundings.clock.now();
+    // Gone and back again: the reducer then asks for another inspection, which refuses.
+    return [
+      { type: "listed", nowMs, deltas: [...decided, ...all.filter(({ path }) => path !== culprit.path)] },
+      { type: "listed", nowMs, deltas: [...decided, ...all] },
+      { type: "publish_failed", error: error.message },
+    ];
+  }
+
+  /** Listed files that a version has decided on: the reducer needs them for deletions, nothing else of them counts. */
+  #listedButDecided(): ListedDelta[] {
+    const { listed, known, ledger } = this.#master;
+    const nodes = new Map(ledger.entries.map(({ path, nodeId }) => [path, nodeId]));
+    return [...listed]
+      .filter(([path]) => !known.has(path))
+      .map(([path, contentId]) => ({
+        path,
+        contentId,
+        nodeId: nodes.get(path) ?? "",
+        number: 0,
+        sizeBytes: 0,
+      }));
+  }
+
+  /** Keeps the newest version and the deltas that are still open. */
+  async #cleanScratch(plan: RoundPlan): Promise<void> {
+    const { transport, surroundings } = this.#options;
+    const decided = new Set(plan.decided.map(keyOf));
+    const open = [...this.#master.known.values()].map(({ listed }) => listed);
+    const kept = new Set(
+      open
+        .filter((delta) => !decided.has(keyOf(delta)))
+        .map((delta) => deltaCacheName(transport, delta, surroundings.hasher)),
+    );
+    for (const name of [this.#run.state.name, this.#run.momentum?.name])
+      if (name !== undefined) kept.add(name);
+    for (const prefix of [deltaCachePrefix(transport), scratchName(transport, "global/")]) {
+      for (const name of await surroundings.scratch.list(prefix)) {
+        if (!kept.has(name)) await surroundings.scratch.remove(name);
+      }
+    }
+  }
+
+  #reportOdd(path: string, reason: string): void {
+    if (this.#odd.has(path)) return;
+    this.#odd.add(path);
+    this.#emit("delta_path_skipped", { path, reason });
+  }
+
+  #emit(event: string, payload: Readonly<Record<string, unknown>>): void {
+    this.#options.onEvent?.(event, payload);
+  }
+}
+
+function masterOf({ settings }: AggregatorOptions, { head, ledger, history }: LiveRun): MasterState {
+  return createMaster(settings, { outerStep: head.record.outerStep, ledger, norms: history.norms });
+}
+
+const keyOf = ({ path, contentId }: Pick<ListedDelta, "path" | "contentId">) => `${path}\n${contentId}`;

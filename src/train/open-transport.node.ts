@@ -1,0 +1,35 @@
+// Which repository `distributed.repo_id` means: `org/name` on the official hub, or on the one that HF_ENDPOINT names.
+
+import { openAsBlob } from "node:fs";
+import type { SpeedtronicConfig } from "../config/schema.js";
+import type { Transport } from "../distributed/transports/contract.js";
+import { resolveHub } from "../distributed/transports/endpoint.js";
+import { HubTransport } from "../distributed/transports/hub.js";
+import { repoNameProblem } from "../distributed/transports/hub-names.js";
+import { ConfigError } from "../util/errors.js";
+
+/**
+ * Asks nobody yet. `warn` is told why a token that is set will not be sent.
+ * @throws ConfigError `distributed.repo_id` for what is no repository's name.
+ */
+export function openTransport(
+  { repo_id: repo, token: tokenKey }: SpeedtronicConfig["distributed"],
+  env: Readonly<Record<string, string | undefined>>,
+  warn: (message: string) => void,
+): Transport {
+  const problem = repo === null ? "it is not set" : repoNameProblem(repo);
+  if (repo === null || problem !== undefined) {
+    throw new ConfigError(
+      `distributed.repo_id is ${JSON.stringify(repo)}: ${problem}; name the repository as org/name`,
+      { code: "distributed.repo_id", details: { repo_id: repo } },
+    );
+  }
+  const { endpoint, token, withheld } = resolveHub({ tokenKey: tokenKey?.reveal(), env });
+  if (withheld !== undefined) warn(withheld);
+  return new HubTransport({
+    endpoint,
+    repo,
+    token,
+    blobOf: async ({ localPath }) => (localPath === undefined ? undefined : openAsBlob(localPath)),
+  });
+}
