@@ -188,6 +188,15 @@ const notices: readonly Rule[] = [
     reason: "not used: distributed.enabled is false",
     action: "",
   },
+  ...(["async_delta_upload", "async_global_poll"] as const).map(
+    (key): Rule => ({
+      kind: "notice",
+      path: `distributed.${key}`,
+      applies: ({ distributed }) => distributed.enabled && !distributed[key],
+      reason: "not engaged: a node always sends and fetches while training goes on",
+      action: "",
+    }),
+  ),
   {
     kind: "notice",
     path: "sampling",

@@ -190,3 +190,19 @@ describe("what amounts to something else", () => {
     expect(report(input)).toEqual({ refusals: [], notices: [] });
   });
 });
+
+describe("a node that is told to wait for the network", () => {
+  it("hears that it does not", () => {
+    const distributed = { enabled: true, role: "worker", repo_id: "a/b" } as const;
+    expect(report({ distributed }).notices).toEqual([]);
+    expect(
+      report({ distributed: { ...distributed, async_delta_upload: false, async_global_poll: false } }),
+    ).toEqual({
+      refusals: [],
+      notices: ["async_delta_upload", "async_global_poll"].map(
+        (key) =>
+          `distributed.${key} is false: not engaged: a node always sends and fetches while training goes on`,
+      ),
+    });
+  });
+});

@@ -10,24 +10,12 @@ import { sweepStaleTemporaries, writeStreamAtomically } from "../../util/atomic-
 import { makeFolders } from "../../util/folders.node.js";
 import type { Hasher, Scratch, ScratchFile, Surroundings } from "./aggregator-surroundings.js";
 import type { Clock } from "./clock.js";
+import { clockOf } from "./clock.node.js";
 
 const READ_BYTES = 2 ** 20;
 
 /** Waiting keeps the process alive: an aggregator mostly waits. */
-export const waitingClock: Clock = {
-  now: () => performance.now(),
-  sleep: (ms, signal) =>
-    new Promise((resolve) => {
-      if (signal?.aborted) return resolve();
-      const end = () => {
-        clearTimeout(timer);
-        signal?.removeEventListener("abort", end);
-        resolve();
-      };
-      const timer = setTimeout(end, ms);
-      signal?.addEventListener("abort", end);
-    }),
-};
+const waitingClock = clockOf({ keepsAlive: true });
 
 export function sha256Hasher(): Hasher {
   const hash = createHash("sha256");
