@@ -31,6 +31,10 @@ export async function commitToHub(
   const [title = "", ...rest] = request.message.split("\n");
   const description = rest.join("\n").trim();
   let isSent = false;
+  // The client never takes its listener off, and a node's signal lives as long as the node.
+  const ending = new AbortController();
+  const end = () => ending.abort(signal?.reason);
+  signal?.addEventListener("abort", end, { once: true });
   try {
     const operations = await Promise.all(request.operations.map((one) => toClient(one, target.blobOf)));
     // Loaded with the first commit: who only reads does not need it.
@@ -46,7 +50,7 @@ export async function commitToHub(
       hubUrl: target.http.endpoint,
       ...(target.token === undefined ? {} : { accessToken: target.token }),
       useXet: target.useXet,
-      ...(signal === undefined ? {} : { abortSignal: signal }),
+      abortSignal: ending.signal,
       fetch: target.http.clientFetch(facts, signal, () => {
         isSent = true;
       }),
@@ -66,6 +70,8 @@ export async function commitToHub(
       );
     }
     throw errorFromNetwork(error, facts);
+  } finally {
+    signal?.removeEventListener("abort", end);
   }
 }
 

@@ -1,19 +1,12 @@
 // Names of repositories and files in addresses and on this machine, hashes of small files, and waiting.
 
 import { TransportError } from "./errors.js";
+import { checkPath } from "./paths.js";
 
 /** For an address: each segment escaped. Throws TransportError `invalid` for what is not a plain relative path. */
 export function hubPath(path: string): string {
-  const segments = path.split("/");
-  const isPlain =
-    path.length <= 1024 &&
-    !/[\\\p{Cc}\p{Cs}]/u.test(path) &&
-    segments.every((segment) => segment !== "" && segment !== "." && segment !== "..");
-  if (isPlain) return segments.map(encodeURIComponent).join("/");
-  const shown = JSON.stringify(path.slice(0, 120));
-  throw new TransportError("invalid", `${shown} is not a plain path such as global/latest.safetensors`, {
-    path,
-  });
+  checkPath(path);
+  return path.split("/").map(encodeURIComponent).join("/");
 }
 
 /** What is wrong with `org/name`, or undefined. */

@@ -21,6 +21,20 @@ export function toRepoFiles(page: unknown, doing: string): RepoFile[] {
   });
 }
 
+/** When the commits of one page of the history were made, milliseconds since 1970. */
+export function toCommitTimes(page: unknown, doing: string): number[] {
+  if (!Array.isArray(page)) throw new TransportError("corrupt", `${doing}: the answer is not a list`);
+  return page.map((item: unknown) => {
+    const { date } = (item ?? {}) as Record<string, unknown>;
+    const time = typeof date === "string" ? Date.parse(date) : Number.NaN;
+    if (Number.isFinite(time)) return time;
+    throw new TransportError(
+      "corrupt",
+      `${doing}: a commit has no date: ${JSON.stringify(item)?.slice(0, 120)}`,
+    );
+  });
+}
+
 /** From a `Link` header; the address may be relative. */
 export function nextPage(link: string | null, base: string): string | undefined {
   const target = /<([^>]+)>\s*;\s*rel="?next"?/.exec(link ?? "")?.[1];

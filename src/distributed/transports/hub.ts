@@ -3,6 +3,7 @@
 
 import type { ByteSource } from "../../formats/safetensors/index.js";
 import { compareCodePoints } from "../wire/order.js";
+import type { CommitLog } from "./commit-log.js";
 import type { CallOptions, CommitRequest, RepoFile, RepoOperation, Transport } from "./contract.js";
 import { OFFICIAL_HUB } from "./endpoint.js";
 import { TransportError } from "./errors.js";
@@ -11,7 +12,8 @@ import { type BlobOf, commitToHub } from "./hub-commit.js";
 import { type HubAnswer, HubHttp, type HubHttpOptions, type HubRequest } from "./hub-http.js";
 import { checkContent, hubPath, pause, repositoryKey } from "./hub-names.js";
 import { HubSource, type RetryRule } from "./hub-source.js";
-import { nextPage, toRepoFiles } from "./hub-tree.js";
+import { nextPage, toCommitTimes, toRepoFiles } from "./hub-tree.js";
+import { checkOperations } from "./paths.js";
 
 export interface HubTransportOptions extends HubHttpOptions {
   /** `org/name`. */
@@ -29,7 +31,7 @@ export interface HubTransportOptions extends HubHttpOptions {
 const PATHS_PER_REQUEST = 500;
 const COMMIT_ID = /^[0-9a-f]{40,64}$/;
 
-export class HubTransport implements Transport {
+export class HubTransport implements Transport, CommitLog {
   readonly title: string;
   readonly key: string;
   readonly budget: CommitBudget;
@@ -146,7 +148,7 @@ export class HubTransport implements Transport {
 
   async commit(request: CommitRequest, options: CallOptions = {}): Promise<string> {
     options.signal?.throwIfAborted();
-    for (const { path } of request.operations) hubPath(path);
+    checkOperations(request.operations);
     if (!COMMIT_ID.test(request.parent)) {
       const parent = JSON.stringify(request.parent.slice(0, 80));
       throw new TransportError("conflict", `${this.title}: the parent ${parent} is not a commit there`);
@@ -172,6 +174,25 @@ export class HubTransport implements Transport {
       if (error instanceof TransportError && error.problem !== "ambiguous") giveBack();
       throw error;
     }
+  }
+
+  async commitTimes({
+    sinceMs,
+    limit,
+    signal,
+  }: CallOptions & { readonly sinceMs: number; readonly limit: number }): Promise<readonly number[]> {
+    const times: number[] = [];
+    let url: string | undefined = `${this.#api}/commits/${encodeURIComponent(this.#branch)}?limit=100`;
+    while (url !== undefined && times.length < limit) {
+      const request: HubRequest = { doing: `reading the commits of ${this.title}`, url, signal };
+      const answer = await this.#http.ask(request);
+      const page = toCommitTimes(await this.#readJson(answer, request), request.doing);
+      const recent = page.filter((time) => time >= sinceMs);
+      times.push(...recent);
+      const isOver = page.length === 0 || recent.length < page.length;
+      url = isOver ? undefined : nextPage(answer.response.headers.get("link"), answer.url);
+    }
+    return times.slice(0, limit);
   }
 
   async close(): Promise<void> {

@@ -1,5 +1,6 @@
 // The connector to hubs, against the hub server of this package on a real socket.
 
+import { getEventListeners } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, expect, test } from "vitest";
@@ -62,6 +63,20 @@ test("a repository is made once, private, and starts with a head", async () => {
   expect(await connect().create()).toEqual({ created: true, isPublic: false });
   expect(await connect().create()).toEqual({ created: false, isPublic: false });
   expect(await connect().head()).toMatch(/^[0-9a-f]{40}/);
+});
+
+test("calls leave nothing behind on a signal that outlives them", async () => {
+  const { connect } = await serve();
+  const { signal } = new AbortController();
+  const hub = connect();
+  await hub.create({ signal });
+  const parent = await hub.head({ signal });
+  const request = { parent, message: "a file", operations: [put("a.txt", "a")] };
+  const revision = await hub.commit(request, { signal });
+  expect(await problemOf(hub.commit(request, { signal }))).toBe("conflict");
+  await hub.list(revision, "", { signal });
+  await hub.read(revision, "a.txt", 100, { signal });
+  expect(getEventListeners(signal, "abort")).toEqual([]);
 });
 
 test("one commit puts and deletes several files; old revisions stay readable", async () => {
