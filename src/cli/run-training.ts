@@ -25,6 +25,8 @@ export interface TrainRequest {
   /** Fields in which the checkpoint may differ from the configuration. */
   readonly acceptDifferences?: readonly string[];
   readonly initialWeights?: InitialWeights;
+  /** The command goes on by itself when it is given again. */
+  readonly resumesByItself?: boolean;
 }
 
 export async function runTraining(request: TrainRequest, context: CliContext): Promise<number> {
@@ -68,7 +70,9 @@ export async function runTraining(request: TrainRequest, context: CliContext): P
       await runtime.close();
     }
     if (result.stop.kind === "stopped" && config.checkpoint.enabled && result.steps > 0)
-      context.err("speedtronic: the same command with --resume goes on from here\n");
+      context.err(
+        `speedtronic: the same command${request.resumesByItself ? "" : " with --resume"} goes on from here\n`,
+      );
     context.out(`${closingLine(result)}\n`);
     return exitCodeOfStop(result.stop.kind === "target" ? undefined : result.stop.cause);
   } finally {

@@ -81,6 +81,17 @@ export const compatSwitches = [
     python: true,
     reason: "A line should describe one update.",
   },
+  {
+    key: "outer_round",
+    meaning:
+      "A master publishes whatever it finds at each look: every file weighs the same, none is too old or too long, and the outer momentum is full from the first round.",
+    instead:
+      "distributed.merge, staleness_limit, staleness_discount, clip_factor, quorum, grace_seconds and outer_momentum_warmup_rounds decide.",
+    default: false,
+    python: true,
+    reason:
+      "Nodes of unequal speed counted the same, one bad node could spoil a round, and early momentum overshoots.",
+  },
 ] as const satisfies readonly CompatSwitch[];
 
 export type CompatSwitchKey = (typeof compatSwitches)[number]["key"];

@@ -54,6 +54,26 @@ export const addedKeys: readonly AddedKey[] = [
     reason: "Skipping was unbounded, so a broken run could loop for ever.",
   },
   {
+    path: "data.virtual_shards",
+    reason: "All nodes trained on the same samples in the same order, or needed files cut by hand.",
+  },
+  {
+    path: "distributed.outer_momentum_warmup_rounds",
+    reason: "On short runs full momentum from the first round lost to training alone.",
+  },
+  { path: "distributed.merge", reason: "A node that did twice the work counted the same." },
+  { path: "distributed.staleness_limit", reason: "Updates of any age were added." },
+  { path: "distributed.staleness_discount", reason: "Old updates weighed as much as new ones." },
+  { path: "distributed.clip_factor", reason: "One node with huge updates could spoil the model." },
+  { path: "distributed.quorum", reason: "A round took whatever happened to be there." },
+  { path: "distributed.grace_seconds", reason: "A quorum without an end would wait for dead nodes." },
+  { path: "distributed.keep_versions", reason: "Nothing was ever deleted from the repository." },
+  { path: "distributed.endpoint", reason: "The hub could only be chosen by an environment variable." },
+  {
+    path: "distributed.commits_per_hour",
+    reason: "Hubs limit commits; a run that exceeds the limit stops exchanging.",
+  },
+  {
     path: "checkpoint.keep_best",
     reason: "Retention knew nothing of quality: an overfitting run deleted its best weights.",
   },

@@ -39,6 +39,7 @@ interface Bounds {
 function describeBounds(noun: string, { min, max, above, below }: Bounds): string {
   if (min !== undefined && max !== undefined) return `${noun} from ${min} to ${max}`;
   if (min !== undefined && below !== undefined) return `${noun} from ${min} up to but not including ${below}`;
+  if (above !== undefined && max !== undefined) return `${noun} greater than ${above}, at most ${max}`;
   if (above !== undefined) return `${noun} greater than ${above}`;
   if (min !== undefined) return `${noun} of at least ${min}`;
   return noun;

@@ -48,7 +48,14 @@ const exponentNumber: ScalarTag = {
 
 /** Text that ends with one line break. YAML can be read by YAML 1.1 and 1.2 readers alike. */
 export function formatConfig(config: SpeedtronicConfig, format: "yaml" | "json"): string {
-  const plain = toPlainConfig(config);
+  return formatPlainConfig(toPlainConfig(config), format);
+}
+
+/** The same for a configuration of which some keys are left out. */
+export function formatPlainConfig(
+  plain: Readonly<Record<string, PlainValue>>,
+  format: "yaml" | "json",
+): string {
   if (format === "json") return `${JSON.stringify(plain, null, 2)}\n`;
   const document = new Document(plain, {
     version: "1.1",

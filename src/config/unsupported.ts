@@ -52,13 +52,6 @@ const refusals: readonly Rule[] = [
   },
   {
     kind: "refusal",
-    path: "distributed.role",
-    applies: ({ distributed }) => distributed.enabled && distributed.role !== "worker",
-    reason: "a training node that publishes as well is not built yet",
-    action: 'set it to "worker"; a Python master, or the Aggregator of speedtronic/distributed, publishes',
-  },
-  {
-    kind: "refusal",
     path: "gradient_checkpointing",
     applies: ({ gradient_checkpointing }, { hasRecomputation }) =>
       gradient_checkpointing && !hasRecomputation,

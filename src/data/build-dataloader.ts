@@ -10,6 +10,7 @@ import { collateCausal } from "./collate.js";
 import { openTextFile } from "./files/text-file.js";
 import { createDataLoader } from "./loader.js";
 import { type DataOptions, type ResolvedDataOptions, resolveDataOptions } from "./options.js";
+import { ShardSampler, type ShardSamplerOptions } from "./shard-sampler.js";
 import { DatasetView, tailLength } from "./split.js";
 import { SyntheticDataset } from "./synthetic.js";
 import { checkBytesFit, encodeText, type TokenSource, wrapIds } from "./token-source.js";
@@ -21,6 +22,8 @@ export interface BuildDataloaderOptions {
   dataset?: Dataset | undefined;
   /** Default: bytes. */
   tokenizer?: Tokenizer | undefined;
+  /** Train in shards, for a node that shares its data with others: see `ShardSampler`. `dropLast` has no effect then. */
+  shards?: Pick<ShardSamplerOptions, "shardCount" | "walk"> | undefined;
 }
 
 export interface DataPipeline {
@@ -31,6 +34,8 @@ export interface DataPipeline {
   tokenizer: Tokenizer;
   /** What the samples and their order depend on, as JSON values: equal fingerprints, equal batches. */
   fingerprint: Record<string, unknown>;
+  /** Of data in shards: what the shards of two nodes have in common if it is equal. */
+  corpus?: { readonly samples: number; readonly content: Record<string, unknown> } | undefined;
 }
 
 interface Sources {
@@ -49,7 +54,10 @@ export async function buildDataloader(options: BuildDataloaderOptions): Promise<
   const sources = await openSources(config, options.dataset, tokenizer);
   const { train: dataset, validation } = sources;
   const { microBatchSize, shuffle, dropLast, seed, prefetchBatches } = config;
+  const { shards } = options;
   try {
+    const sampler =
+      shards && new ShardSampler({ ...shards, length: dataset.length, batchSize: microBatchSize, shuffle });
     const train = createDataLoader({
       dataset,
       batchSize: microBatchSize,
@@ -58,11 +66,17 @@ export async function buildDataloader(options: BuildDataloaderOptions): Promise<
       dropLast,
       seed,
       prefetchBatches,
+      ...(sampler === undefined ? {} : { sampler }),
       ...(sources.close === undefined ? {} : { onClose: sources.close }),
     });
+    const source = dataset.describe();
+    const pipeline = { train, validation, tokenizer };
+    if (shards !== undefined) {
+      const fingerprint = { source, order: { shuffle, shards: shards.shardCount }, microBatchSize };
+      return { ...pipeline, fingerprint, corpus: { samples: dataset.length, content: { source, shuffle } } };
+    }
     const order = shuffle ? { shuffle, seed } : { shuffle };
-    const fingerprint = { source: dataset.describe(), order, microBatchSize, dropLast };
-    return { train, validation, tokenizer, fingerprint };
+    return { ...pipeline, fingerprint: { source, order, microBatchSize, dropLast } };
   } catch (error) {
     await sources.close?.();
     throw error;

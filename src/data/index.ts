@@ -5,6 +5,9 @@ export { ByteTokenizer, type ByteTokenizerOptions } from "./byte-tokenizer.js";
 export { type CollateOptions, collateCausal, ignoredLabel } from "./collate.js";
 export { createDataLoader, type DataLoaderOptions } from "./loader.js";
 export type { DataCompat, DataOptions } from "./options.js";
+export type { Draw, Sampler } from "./sampler.js";
+export type { ShardWalk } from "./shard-place.js";
+export { ShardSampler, type ShardSamplerOptions } from "./shard-sampler.js";
 export { SyntheticDataset, type SyntheticOptions } from "./synthetic.js";
 export type {
   Batch,
@@ -14,6 +17,8 @@ export type {
   Dataset,
   LoadedBatch,
   Sample,
+  ShardPlace,
+  ShardRef,
   TextDecoderStream,
   Tokenizer,
 } from "./types.js";

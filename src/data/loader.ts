@@ -1,9 +1,8 @@
-// The endless stream of training batches. Which samples make up a batch is a pure function of (seed, epoch,
-// position); prefetching only moves the work to an earlier moment and can be thrown away at any time.
-// A batch never mixes epochs: the last one of an epoch is short, or left out with `dropLast`.
+// The endless stream of training batches. Which samples make up a batch is a pure function of the place in the stream
+// (sampler.ts); prefetching only moves the work to an earlier moment and can be thrown away at any time.
 
 import { DataError } from "../util/errors.js";
-import { type Order, sequentialOrder, shuffledOrder } from "./order.js";
+import { type Draw, EpochSampler, type Sampler } from "./sampler.js";
 import type { CollatedBatch, DataLoader, DataPosition, Dataset, LoadedBatch } from "./types.js";
 
 export interface DataLoaderOptions<S> {
@@ -20,6 +19,8 @@ export interface DataLoaderOptions<S> {
   seed?: number;
   /** Batches kept ready ahead of `next()`. Default 0. */
   prefetchBatches?: number;
+  /** Another order of the samples; `shuffle`, `dropLast` and `seed` are without effect then. */
+  sampler?: Sampler;
   /** Called once by `close()`, after the last read. For whoever lends the loader something to close. */
   onClose?: () => Promise<void>;
 }
@@ -36,13 +37,14 @@ interface Prepared {
 
 class BatchStream<S> implements DataLoader {
   readonly batchesPerEpoch: number;
-  private readonly options: Required<Omit<DataLoaderOptions<S>, "onClose">>;
+  private readonly options: Required<Pick<DataLoaderOptions<S>, "dataset" | "collate" | "prefetchBatches">>;
+  private readonly sampler: Sampler;
   private readonly onClose: (() => Promise<void>) | undefined;
-  private consumed: DataPosition = { epoch: 0, position: 0 };
+  private consumed: DataPosition;
 
   /** Batches under way, in order, and the position after the last of them. */
   private queue: Promise<Prepared>[] = [];
-  private queuedTo: DataPosition = this.consumed;
+  private queuedTo: DataPosition;
   /** Settles when all started loads have. */
   private loads: Promise<void> = Promise.resolve();
   /** Goes up whenever the queue is thrown away, so that loads not yet started can be skipped. */
@@ -51,15 +53,16 @@ class BatchStream<S> implements DataLoader {
   private calls: Promise<void> = Promise.resolve();
   private pendingCalls = 0;
   private closing: Promise<void> | undefined;
-  private order: { epoch: number; indexAt: Order } | undefined;
 
-  constructor({ onClose, ...options }: DataLoaderOptions<S>) {
-    this.options = { shuffle: false, dropLast: true, seed: 0, prefetchBatches: 0, ...options };
-    this.onClose = onClose;
-    const { dataset, batchSize, dropLast } = this.options;
-    const batches = dataset.length / batchSize;
-    this.batchesPerEpoch = dropLast ? Math.floor(batches) : Math.ceil(batches);
-    if (this.batchesPerEpoch < 1) throw emptyEpochError(dataset.length, batchSize);
+  constructor(options: DataLoaderOptions<S>) {
+    const { dataset, collate, batchSize, shuffle = false, dropLast = true, seed = 0 } = options;
+    this.options = { dataset, collate, prefetchBatches: options.prefetchBatches ?? 0 };
+    this.onClose = options.onClose;
+    this.sampler =
+      options.sampler ?? new EpochSampler({ length: dataset.length, batchSize, shuffle, dropLast, seed });
+    this.batchesPerEpoch = this.sampler.batchesPerEpoch;
+    this.consumed = this.sampler.start;
+    this.queuedTo = this.consumed;
   }
 
   position(): DataPosition {
@@ -73,15 +76,7 @@ class BatchStream<S> implements DataLoader {
         code: "data.seek_while_pending",
       });
     }
-    const { length } = this.options.dataset;
-    if (!isCount(position.epoch) || !isCount(position.position) || position.position > length) {
-      throw new DataError(
-        `Cannot continue at epoch ${position.epoch}, sample ${position.position}: an epoch of this data has ` +
-          `${length} samples. The data or the block size changed since the position was saved; start a new run.`,
-        { code: "data.position_out_of_range", details: { ...position, samples: length } },
-      );
-    }
-    this.consumed = this.skipEmptyRest(position);
+    this.consumed = this.sampler.settle(position);
     this.discardQueue();
   }
 
@@ -124,13 +119,12 @@ class BatchStream<S> implements DataLoader {
   }
 
   private enqueue(when: "now" | "later"): void {
-    const start = this.queuedTo;
-    const count = Math.min(this.options.batchSize, this.options.dataset.length - start.position);
-    const end = this.skipEmptyRest({ epoch: start.epoch, position: start.position + count });
+    const draw = this.sampler.draw(this.queuedTo);
+    const { end } = draw;
     const generation = this.generation;
     const load = async (): Promise<Prepared> => {
       if (generation !== this.generation) throw closedError();
-      return { loaded: await this.load(start, count), end };
+      return { loaded: await this.load(draw), end };
     };
     const prepared = when === "now" ? load() : this.loads.then(letOthersRun).then(load);
     // A failure belongs to the next() that asks for this batch; until then it is no unhandled rejection.
@@ -140,29 +134,10 @@ class BatchStream<S> implements DataLoader {
     this.queuedTo = end;
   }
 
-  private async load(start: DataPosition, count: number): Promise<LoadedBatch> {
+  private async load({ epoch, indices }: Draw): Promise<LoadedBatch> {
     const { dataset, collate } = this.options;
-    const indexAt = this.orderOf(start.epoch);
-    const samples: (S | Promise<S>)[] = [];
-    for (let i = 0; i < count; i++) samples.push(dataset.get(indexAt(start.position + i)));
-    return { ...collate(await Promise.all(samples)), epoch: start.epoch };
-  }
-
-  private orderOf(epoch: number): Order {
-    if (this.order?.epoch !== epoch) {
-      const { shuffle, dataset, seed } = this.options;
-      const indexAt = shuffle ? shuffledOrder(dataset.length, seed, epoch) : sequentialOrder();
-      this.order = { epoch, indexAt };
-    }
-    return this.order.indexAt;
-  }
-
-  private skipEmptyRest(place: DataPosition): DataPosition {
-    const rest = this.options.dataset.length - place.position;
-    const isOver = rest < (this.options.dropLast ? this.options.batchSize : 1);
-    return isOver
-      ? { epoch: place.epoch + 1, position: 0 }
-      : { epoch: place.epoch, position: place.position };
+    const samples = indices.map((index) => dataset.get(index));
+    return { ...collate(await Promise.all(samples)), epoch };
   }
 
   private discardQueue(): void {
@@ -184,24 +159,6 @@ function letOthersRun(): Promise<void> {
 
 function ignore(): void {}
 
-function isCount(value: number): boolean {
-  return Number.isSafeInteger(value) && value >= 0;
-}
-
 function closedError(): DataError {
   return new DataError("The data loader is closed. Build a new one to go on.", { code: "data.closed" });
-}
-
-function emptyEpochError(samples: number, batchSize: number): DataError {
-  if (samples === 0) {
-    return new DataError("The dataset has no samples. Give it some data, or name another source.", {
-      code: "data.empty_epoch",
-      details: { samples, batchSize },
-    });
-  }
-  return new DataError(
-    `An epoch has no full batch: ${samples} samples for data.micro_batch_size ${batchSize} with ` +
-      `data.drop_last true. Set data.micro_batch_size to at most ${samples}, or data.drop_last to false.`,
-    { code: "data.empty_epoch", details: { samples, batchSize } },
-  );
 }

@@ -26,11 +26,34 @@ export interface Dataset<S = Sample> {
   close?(): Promise<void>;
 }
 
-/** A place in the endless stream of batches. */
+/** A place in the endless stream of batches. Plain JSON. */
 export interface DataPosition {
   readonly epoch: number;
-  /** Samples consumed within the epoch. */
+  /** Samples consumed within the epoch; of a corpus in shards, within the shard. */
   readonly position: number;
+  /** Of a corpus in shards only: all that decides what comes next. */
+  readonly shards?: ShardPlace;
+}
+
+/** One pass over a shard: epoch and shard. */
+export type ShardRef = readonly [epoch: number, shard: number];
+
+/** Where a node stands among the shards of a corpus that it trains on with others. */
+export interface ShardPlace {
+  /** Whose walk it is. */
+  readonly node: string;
+  /** Shards that the corpus is cut into. */
+  readonly count: number;
+  /** What the node was given to train on. */
+  readonly queue: readonly ShardRef[];
+  /** What it trains once more when the queue is done and nobody has given it more. After these it walks. */
+  readonly spare: readonly ShardRef[];
+  /** Entries of queue and spare that are done. */
+  readonly at: number;
+  /** Shards of the walk that are done. */
+  readonly walk: number;
+  /** Samples of the present shard that are done. */
+  readonly offset: number;
 }
 
 /** A batch with its counts; `samples` and `tokens` leave padding out. */

@@ -4,6 +4,7 @@ export { Aggregator } from "./node/aggregator.js";
 export { memoryOutbox } from "./node/outbox.js";
 export { WorkerNode } from "./node/worker-driver.js";
 export * from "./protocol/index.js";
+export * from "./simulate/index.js";
 export type {
   CallOptions,
   CommitRequest,
@@ -14,5 +15,21 @@ export type {
 } from "./transports/contract.js";
 export { type HubAddress, type HubSettings, resolveHub } from "./transports/endpoint.js";
 export { TransportError, type TransportProblem } from "./transports/errors.js";
+export { listedFaults, type SeededFaults, seededFaults } from "./transports/fault-plans.js";
+export {
+  type Fault,
+  type FaultCall,
+  type FaultKind,
+  type FaultMethod,
+  type FaultOptions,
+  type FaultPlan,
+  withFaults,
+} from "./transports/faults.js";
 export { HubTransport, type HubTransportOptions } from "./transports/hub.js";
+export {
+  type MemoryCommit,
+  MemoryRepository,
+  type MemoryRepositoryOptions,
+  MemoryTransport,
+} from "./transports/memory.js";
 export * from "./wire/index.js";

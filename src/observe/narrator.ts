@@ -1,5 +1,6 @@
 // Events in words for people: one short line each, used for piped output and above the live status line.
 // No styling and no terminal codes in it; text from outside (samples, paths, messages) is made harmless.
+import { distributedSentences, isSilent } from "./distributed-lines.js";
 import { escapeControls, formatCount, formatDuration, formatGeneral } from "./number-text.js";
 
 type Payload = Readonly<Record<string, unknown>>;
@@ -39,7 +40,7 @@ export class Narrator {
     if (event === "sample") return describeSample(payload);
     if (event === "resume") return describeResume(payload);
     if (event === "weights_loaded") return describeWeights(payload);
-    if (event === "train_end" && this.#isIdle) return [];
+    if ((event === "train_end" && this.#isIdle) || isSilent(event, payload)) return [];
     const describe = Object.hasOwn(sentences, event) ? sentences[event] : undefined;
     return [describe === undefined ? describeOther(event, payload) : describe(payload)];
   }
@@ -87,6 +88,7 @@ const sentences: Readonly<Record<string, (payload: Payload) => string>> = {
       ...part(p, "bits_per_byte", (value) => `bits/byte ${formatGeneral(value, 4)}`),
       ...part(p, "elapsed_s", (s) => `in ${formatDuration(s)}`),
     ].join("  "),
+  ...distributedSentences,
   data_epoch: (p) => `epoch ${safe(p.epoch)} begins in step ${safe(p.step)}`,
   warning: (p) => `warning: ${safe(p.message)}`,
   log: (p) => (p.level === "ERROR" ? `error: ${safe(p.message)}` : safe(p.message)),

@@ -1,5 +1,6 @@
 // What the live status line says, as plain data and text: state gathered from events, then a line that fits a
 // given width. Knows no terminal: no colours, no cursor, no clock.
+import { FleetStatus } from "./distributed-lines.js";
 import { formatLoss, shownRate } from "./narrator.js";
 import { formatCount, formatDuration, formatGeneral } from "./number-text.js";
 
@@ -22,6 +23,7 @@ export class StatusState {
   lr: number | undefined;
   tokensPerSec: number | undefined;
   etaS: number | undefined;
+  readonly fleet: FleetStatus = new FleetStatus();
 
   /** Takes in an event; true if the line changed. */
   update(event: string, payload: Payload): boolean {
@@ -44,7 +46,7 @@ export class StatusState {
         this.validationLoss = number("loss");
         return true;
       default:
-        return false;
+        return this.fleet.update(event, payload);
     }
   }
 }
@@ -70,7 +72,7 @@ const gap: Segment = { text: "  ", style: "plain" };
 
 const narrowestBar = 8;
 const widestBar = 30;
-const barRank = 4;
+const barRank = 5;
 
 function renderBar(share: number, width: number, isUnicode: boolean): Segment[] {
   const full = Math.max(0, Math.min(width, Math.floor(share * width + 1e-9)));
@@ -104,14 +106,16 @@ function makeFields(state: StatusState, share: number | undefined, isUnicode: bo
   const fields = [field(0, "step", target === "" ? step : `${step}/${target}`)];
   if (share !== undefined) {
     fields.push({ rank: barRank, segments: renderBar(share, narrowestBar, isUnicode) });
-    fields.push(field(6, "", `${Math.floor(100 * share)}%`.padStart(3)));
+    fields.push(field(7, "", `${Math.floor(100 * share)}%`.padStart(3)));
   }
   if (state.loss !== undefined) fields.push(field(1, "loss", formatLoss(state.loss)));
   if (state.validationLoss !== undefined)
     fields.push(field(2, "val", formatLoss(state.validationLoss), "good"));
-  if (state.lr !== undefined) fields.push(field(7, "lr", formatGeneral(state.lr, 3)));
-  if (state.tokensPerSec !== undefined) fields.push(field(5, "", `${formatCount(state.tokensPerSec)} tok/s`));
-  if (state.etaS) fields.push(field(3, "eta", formatDuration(state.etaS)));
+  const fleet = state.fleet.text();
+  if (fleet !== undefined) fields.push(field(3, "", fleet));
+  if (state.lr !== undefined) fields.push(field(8, "lr", formatGeneral(state.lr, 3)));
+  if (state.tokensPerSec !== undefined) fields.push(field(6, "", `${formatCount(state.tokensPerSec)} tok/s`));
+  if (state.etaS) fields.push(field(4, "eta", formatDuration(state.etaS)));
   return fields;
 }
 

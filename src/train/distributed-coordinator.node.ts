@@ -3,15 +3,19 @@
 
 import { join } from "node:path";
 
-import type { JsonValue } from "../checkpoint/content.js";
+import type { JsonObject, JsonValue } from "../checkpoint/content.js";
 import type { SpeedtronicConfig } from "../config/schema.js";
+import type { DataLoader } from "../data/types.js";
 import { systemClock } from "../distributed/node/clock.node.js";
 import { newSha256 } from "../distributed/node/outbox.node.js";
 import { openStateFolder, type StateFolder } from "../distributed/node/state-folder.node.js";
 import { WorkerNode, type WorkerNodeOptions } from "../distributed/node/worker-driver.js";
+import { DEFAULT_SHARD_COUNT } from "../distributed/protocol/leases.js";
+import type { Corpus } from "../distributed/protocol/shard-report.js";
 import type { Transport } from "../distributed/transports/contract.js";
 import type { MetricLogger } from "../observe/metric-logger.js";
 import type { CoordinatedRun, SyncCoordinator } from "./coordinator.js";
+import { ShardTracker } from "./shard-tracker.js";
 
 export interface WorkerCoordinatorOptions {
   readonly config: SpeedtronicConfig;
@@ -20,6 +24,8 @@ export interface WorkerCoordinatorOptions {
   readonly logger: Pick<MetricLogger, "emitCustom">;
   /** What of the model cannot be seen in its tensors. */
   readonly fingerprint: Readonly<Record<string, unknown>>;
+  /** A loader in shards; undefined: the node trains in an order that has nothing to do with the others'. */
+  readonly data?: { readonly loader: DataLoader; readonly corpus: Corpus } | undefined;
   /** Waits, for tests. */
   readonly node?: Partial<Pick<WorkerNodeOptions, "clock" | "random" | "startWaitMs" | "firstInstallWaitMs">>;
 }
@@ -27,6 +33,7 @@ export interface WorkerCoordinatorOptions {
 export class WorkerCoordinator implements SyncCoordinator {
   readonly #options: WorkerCoordinatorOptions;
   readonly #folder: StateFolder;
+  #tracker: ShardTracker | undefined;
   /** A new one for each fit. */
   #node: WorkerNode | undefined;
   #run: CoordinatedRun | undefined;
@@ -56,17 +63,27 @@ export class WorkerCoordinator implements SyncCoordinator {
     return this.#folder.nodeId;
   }
 
+  /** Folder of this node's files for this repository. */
+  get folder(): string {
+    return this.#folder.path;
+  }
+
   prepareState(state: JsonValue): void {
     this.#saved = state;
+    this.#tracker = undefined;
   }
 
   loadStateDict(state: JsonValue): void {
-    this.#saved = state;
+    this.prepareState(state);
   }
 
   async start(run: CoordinatedRun): Promise<void> {
     this.#run = run;
     this.#tokens = run.tokens;
+    // Another fit of the same run goes on with the same one.
+    this.#tracker ??= this.#openTracker();
+    if (this.#tracker !== undefined) this.#tracker.start();
+    else this.#options.logger.emitCustom("data_leases", noLeases);
     const node = new WorkerNode(this.#nodeOptions());
     await node.start(run, this.#saved);
     this.#node = node;
@@ -85,16 +102,35 @@ export class WorkerCoordinator implements SyncCoordinator {
     this.#node = undefined;
     await node.stop(this.#run, this.#options.config.distributed.delta_upload_shutdown_timeout * 1000);
     // Another fit of the same run goes on from here.
-    this.#saved = node.summary();
+    this.#saved = this.#withShards(node.summary());
   }
 
   async stateDict(): Promise<JsonValue> {
-    return this.#node === undefined ? this.#saved : this.#node.checkpoint();
+    return this.#node === undefined ? this.#saved : this.#withShards(await this.#node.checkpoint());
   }
 
   /** Gives the state folder free. After {@link stop}. */
   async close(): Promise<void> {
     await this.#folder.release();
+  }
+
+  #withShards(document: JsonObject): JsonObject {
+    return this.#tracker === undefined ? document : { ...document, shards: this.#tracker.state() };
+  }
+
+  #openTracker(): ShardTracker | undefined {
+    const { config, data, logger } = this.#options;
+    if (data === undefined) return undefined;
+    const { virtual_shards: shardCount } = config.data;
+    const saved = this.#saved === null ? undefined : (this.#saved as JsonObject).shards;
+    const options = {
+      ...data,
+      nodeId: this.#folder.nodeId,
+      shardCount: shardCount ?? DEFAULT_SHARD_COUNT,
+      samplesPerRound: config.distributed.inner_steps * config.data.target_batch_size,
+      emit: logger.emitCustom.bind(logger),
+    };
+    return new ShardTracker(options, saved);
   }
 
   #nodeOptions(): WorkerNodeOptions {
@@ -117,7 +153,19 @@ export class WorkerCoordinator implements SyncCoordinator {
       // Each checkpoint names one.
       keepBaselines: (checkpoint.keep_last ?? Number.POSITIVE_INFINITY) + 2,
       emit: (event, payload) => logger.emitCustom(event, payload),
+      data: this.#tracker,
       ...node,
     };
   }
 }
+
+/** Of a node whose data is not in shards: a loader of the caller's, or `data.virtual_shards: null`. */
+const noLeases = {
+  mode: "own",
+  reason: "no_shards",
+  outer_step: null,
+  shard_count: null,
+  shards: 0,
+  epoch: 0,
+  corpus: null,
+};

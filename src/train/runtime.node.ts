@@ -10,6 +10,7 @@ import { type BuildDataloaderOptions, buildDataloader, type DataPipeline } from 
 import { ByteTokenizer } from "../data/byte-tokenizer.js";
 import { CheckedDataset } from "../data/checked-dataset.js";
 import type { DataLoader, Dataset, Tokenizer } from "../data/types.js";
+import { walkOrder } from "../distributed/protocol/leases.js";
 import type { Transport } from "../distributed/transports/contract.js";
 import type { TrainableModel } from "../nn/contract.js";
 import { Generator } from "../nn/generate/generator.js";
@@ -32,11 +33,13 @@ import { engineBackend } from "./engine-backend.js";
 import { currentEnvironment, defaultThreads } from "./environment.node.js";
 import { runFingerprint } from "./fingerprint.js";
 import { type InitialWeights, loadInitialWeights, plainReport } from "./initial-weights.node.js";
+import { MasterCoordinator } from "./master-coordinator.node.js";
 import { openCheckpoints, type Resume } from "./open-checkpoints.node.js";
 import { openTransport } from "./open-transport.node.js";
 import { optimizerHyper, parameterRules } from "./optimizer-options.js";
 import { resolvePrecision } from "./precision.js";
 import type { TrainResult } from "./result.js";
+import { hashCorpus } from "./shared-corpus.node.js";
 import { Trainer } from "./trainer.js";
 
 export interface RuntimeOptions {
@@ -198,7 +201,7 @@ async function compose(
   if (generator) closers.push(() => generator.close());
   const sampling = config.sampling;
   const coordinator =
-    options.coordinator ?? (await openCoordinator(config, options, closers, logger, fingerprint));
+    options.coordinator ?? (await openCoordinator(config, options, closers, logger, fingerprint, data));
   const trainer = new Trainer({
     model,
     engine,
@@ -305,6 +308,7 @@ async function openCoordinator(
   closers: (() => Promise<unknown> | unknown)[],
   logger: MetricLogger,
   fingerprint: Fingerprint,
+  { train, corpus }: DataPipeline,
 ): Promise<SyncCoordinator | undefined> {
   if (!config.distributed.enabled) return undefined;
   let { transport } = options;
@@ -315,11 +319,13 @@ async function openCoordinator(
     closers.push(() => opened.close());
     transport = opened;
   }
-  const coordinator = await WorkerCoordinator.open({
+  const { open } = config.distributed.role === "worker" ? WorkerCoordinator : MasterCoordinator;
+  const coordinator = await open({
     config,
     transport,
     logger,
     fingerprint: fingerprint.model,
+    data: corpus && { loader: train, corpus: hashCorpus(corpus) },
   });
   closers.push(() => coordinator.close());
   return coordinator;
@@ -385,6 +391,9 @@ function dataloaderOptions(config: SpeedtronicConfig, options: RuntimeOptions): 
       compat: { textStride: compat.text_stride, syntheticSeeds: compat.synthetic_seeds },
     },
     ...(options.dataset ? { dataset: options.dataset } : {}),
+    ...(config.distributed.enabled && !options.coordinator && data.virtual_shards !== null
+      ? { shards: { shardCount: data.virtual_shards, walk: walkOrder } }
+      : {}),
     ...(options.tokenizer ? { tokenizer: options.tokenizer } : {}),
   };
 }

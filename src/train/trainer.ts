@@ -417,6 +417,8 @@ export class Trainer {
     const saved = this.#restoredCoordinator;
     if (saved !== null && coordinator.prepareState) await coordinator.prepareState(saved);
     await coordinator.start(this.#coordinatedRun());
+    // It may have put other data in front.
+    if (this.#isWhole) this.#markWhole();
     try {
       if (saved !== null && !coordinator.prepareState) await coordinator.loadStateDict(saved);
       this.#restoredCoordinator = null;

@@ -211,10 +211,10 @@ describe("refuses, with a message and an exit code", () => {
     ],
     ["the device mps", 2, ["--device", "mps"], 'run.device is "mps": only the device cpu exists here'],
     [
-      "other machines",
+      "a repository that is none",
       2,
-      ["--set", "distributed.enabled=true", "--set", "distributed.repo_id=a/b"],
-      'distributed.role is "master": a training node that publishes as well is not built yet',
+      ["--set", "distributed.enabled=true", "--set", "distributed.repo_id=a b"],
+      'distributed.repo_id is "a b"',
     ],
     [
       "recomputing activations",

@@ -73,10 +73,6 @@ describe("what cannot be trained", () => {
       'run.device is "mps": only the device cpu exists here; use "cpu", or "auto", which means the same',
     ],
     [
-      { distributed: { enabled: true, repo_id: "a/b" } },
-      'distributed.role is "master": a training node that publishes as well is not built yet; set it to "worker"; a Python master, or the Aggregator of speedtronic/distributed, publishes',
-    ],
-    [
       { gradient_checkpointing: true },
       "gradient_checkpointing is true: recomputing activations is not built yet, and the model has no setGradientCheckpointing of its own; set it to false, and lower data.micro_batch_size if memory is short",
     ],

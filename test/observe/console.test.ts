@@ -214,7 +214,7 @@ describe("plain", () => {
     logger.emit("optimizer_step_skipped", { step: 1002, reason: "non_finite_loss" });
     logger.emit("checkpoint_failed", { step: 1002, error: "no space left", kept: "step-000000000100" });
     logger.emit("train_end", { steps: 1001, elapsed_s: 240, loss: 1.4321, reason: "SIGINT" });
-    logger.emitCustom("delta_uploaded", { step: 3, share: 0.123456789, files: ["a"] });
+    logger.emitCustom("share_counted", { step: 3, share: 0.123456789, files: ["a"] });
     const closing = logger.close();
     await vi.runAllTimersAsync();
     await closing;
@@ -232,7 +232,7 @@ describe("plain", () => {
       "warning: checkpoint of step 1002 failed: no space left; kept step-000000000100",
       "step 1001/2000  loss 2.3457  lr 0.0003  256 tok/s",
       "stopped by SIGINT at step 1001 after 4m 00s, loss 1.4321",
-      'delta_uploaded step=3 share=0.123457 files=["a"]',
+      'share_counted step=3 share=0.123457 files=["a"]',
       "",
     ]);
   });

@@ -5,6 +5,8 @@ import { compatSwitches } from "speedtronic/config";
 import { constant, evaluate, type TensorData } from "speedtronic/tensor";
 import { traceTraining } from "speedtronic/train";
 import { describe, expect, it } from "vitest";
+import { resolveConfig } from "../../src/config/index.js";
+import { mergeSettings } from "../../src/train/merge-settings.js";
 import { bookFile, copyOf, FormulaDataset, recordEvents, temporaryFolder, tinyConfig } from "./helpers.js";
 
 type Changes = Parameters<typeof tinyConfig>[1];
@@ -39,10 +41,36 @@ describe("compat", () => {
       "double_dropout",
       "lr_metric_next",
       "microbatch_mean",
+      "outer_round",
       "schedule_endpoints",
       "synthetic_seeds",
       "text_stride",
     ]);
+  });
+
+  it("outer_round: files count the same, at once, with full momentum", () => {
+    const settings = (outer_round: boolean) => mergeSettings(resolveConfig({ compat: { outer_round } }));
+    expect(settings(true)).toEqual({
+      outerLr: 0.7,
+      outerMomentum: 0.9,
+      momentumWarmupRounds: 0,
+      merge: "python",
+      stalenessLimit: Number.POSITIVE_INFINITY,
+      stalenessDiscount: 1,
+      clipFactor: null,
+      quorum: 1,
+      graceMs: 0,
+      keepVersions: 1000,
+    });
+    expect(settings(false)).toMatchObject({
+      momentumWarmupRounds: 50,
+      merge: "tokens",
+      stalenessLimit: 20,
+      stalenessDiscount: 0.95,
+      clipFactor: 3,
+      quorum: null,
+      graceMs: 600_000,
+    });
   });
 
   it("cautious_decay: with optimizer.cautious, rows of absent tokens do not decay", async () => {

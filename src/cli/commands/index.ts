@@ -19,13 +19,43 @@ export const commands: readonly CliCommandEntry[] = [
     load: async () => (await import("./generate.js")).generate,
   },
   {
+    name: "aggregate",
+    summary: "publish the versions of a run that several machines train",
+    load: async () => (await import("./aggregate.js")).aggregate,
+  },
+  {
     name: "ckpt",
     summary: "inspect, verify, compare and convert model files",
     load: async () => (await import("./ckpt/index.js")).ckpt,
   },
   {
+    name: "init",
+    summary: "set up a run for many machines in a repository",
+    load: async () => (await import("./init.js")).init,
+  },
+  {
+    name: "join",
+    summary: "take part in a run that was set up in a repository",
+    load: async () => (await import("./join.js")).join,
+  },
+  {
+    name: "status",
+    summary: "show versions, members and updates of a run",
+    load: async () => (await import("./status.js")).status,
+  },
+  {
+    name: "verify",
+    summary: "compute the versions of a run again and compare",
+    load: async () => (await import("./verify.js")).verify,
+  },
+  {
     name: "hub",
     summary: "serve repositories to the nodes of a run, as the Hugging Face Hub does",
     load: async () => (await import("./hub.js")).hub,
+  },
+  {
+    name: "simulate",
+    summary: "check the protocol with a simulated fleet in which things go wrong",
+    load: async () => (await import("./simulate.js")).simulate,
   },
 ];

@@ -28,7 +28,7 @@ export function resumeRequest(value: true | string | undefined): ResumeRequest {
 }
 
 /** Options as overrides, so that they are checked like any value; an empty text counts as not given. */
-export function trainOverrides(options: TrainOptions): Override[] {
+export function trainOverrides(options: Partial<TrainOptions>): Override[] {
   const overrides: Override[] = [];
   if (options.outputDir) {
     overrides.push({ path: "run.output_dir", value: options.outputDir, option: "--output-dir" });

@@ -50,6 +50,11 @@ export const data = defineSection({
       0,
       "Share of the text, taken from its end, that is held out of training for the validation loss.",
     ),
+    virtual_shards: field(
+      orNull(whole({ min: 1, max: 65536 })),
+      1024,
+      "Shards that nodes which train together share their samples by, if their data is the same; null means that each node keeps the order of a run alone.",
+    ),
   },
   checks: [
     {

@@ -46,7 +46,11 @@ export const distributed = defineSection({
     poll_interval: field(real({ above: 0 }), 60, "Seconds between two looks at the repository."),
     outer_lr: field(real({ above: 0 }), 0.7, "Learning rate of the outer optimizer."),
     outer_momentum: field(real({ min: 0, below: 1 }), 0.9, "Nesterov momentum of the outer optimizer."),
-    repo_id: field(orNull(text()), null, "Repository where the nodes meet."),
+    repo_id: field(
+      orNull(text()),
+      null,
+      "Repository where the nodes meet: org/name on a hub, or file:PATH for a shared folder.",
+    ),
     token: field(orNull(custom(token, "text")), null, "Access token; it appears in no output.", {
       secret: true,
     }),
@@ -61,6 +65,52 @@ export const distributed = defineSection({
     delta_upload_overflow: field(choice(["skip"]), "skip", "What a full queue does with a new upload."),
     delta_upload_shutdown_timeout: field(real({ above: 0 }), 5, "Seconds to wait for an upload at the end."),
     async_global_poll: field(flag(), true, "Download new versions while training goes on."),
+    endpoint: field(orNull(text()), null, "Address of the hub; null: HF_ENDPOINT, or else the official one."),
+    commits_per_hour: field(
+      whole({ min: 1 }),
+      100,
+      "Commits that this node makes within an hour at most; further ones wait.",
+    ),
+    outer_momentum_warmup_rounds: field(
+      whole({ min: 0 }),
+      50,
+      "Rounds over which the outer momentum grows from 0 to its value; 0: full from the start.",
+    ),
+    merge: field(
+      choice(["tokens", "python"]),
+      "tokens",
+      "Weights of a round: by tokens trained, per node first; or each file the same.",
+    ),
+    staleness_limit: field(
+      whole({ min: 0 }),
+      20,
+      "Versions by which the base of an update may be behind the newest; older ones are left out.",
+    ),
+    staleness_discount: field(
+      real({ above: 0, max: 1 }),
+      0.95,
+      "Factor on the weight of an update for each version that its base is behind; 1: none.",
+    ),
+    clip_factor: field(
+      orNull(real({ above: 0 })),
+      3,
+      "Updates longer than this many times the running median are shortened to it; null: never.",
+    ),
+    quorum: field(
+      orNull(whole({ min: 1 })),
+      null,
+      "Nodes whose updates start a round; null: as many as took part in the last rounds.",
+    ),
+    grace_seconds: field(
+      real({ min: 0 }),
+      600,
+      "Seconds after the first waiting update at which a round starts without the quorum.",
+    ),
+    keep_versions: field(
+      whole({ min: 0 }),
+      1000,
+      "Versions for which weights and consumed updates stay in the repository.",
+    ),
   },
   checks: [
     {

@@ -16,7 +16,14 @@ import { AggregatorError } from "./aggregator-errors.js";
 import { encodeHistory, HISTORY_PATH, type History } from "./aggregator-history.js";
 import { extraOf, isSameOwner, type Ownership, type RecordFacts } from "./aggregator-record.js";
 import { ledgerDocument } from "./aggregator-repository.js";
-import { type Bootstrap, type LiveRun, type RunOptions, scratchName, startOf } from "./aggregator-run.js";
+import {
+  type Bootstrap,
+  type LiveRun,
+  newLife,
+  type RunOptions,
+  scratchName,
+  startOf,
+} from "./aggregator-run.js";
 import { sha256Of, smallContent } from "./aggregator-surroundings.js";
 
 /** Publishes version 0, unless somebody was faster: then undefined. */
@@ -30,7 +37,7 @@ export async function bootstrapRun(
   if (isPublic && bootstrap.allowPublic !== true) {
     throw new AggregatorError(
       "no_run",
-      `${transport.title} can be read by everybody, and weights of a run would be public: make it private, or say that this is meant (--public)`,
+      `${transport.title} can be read by everybody, and weights of a run would be public: make it private, or say that this is meant (--public-ok)`,
     );
   }
   const stray = (await transport.list(revision, "global/", { signal })).find(({ path }) =>
@@ -45,7 +52,7 @@ export async function bootstrapRun(
   }
   const modelFile = versionedModelFile(0);
   const state = await scratch.write(scratchName(transport, modelFile), (sink) => bootstrap.writeState(sink));
-  const owner: Ownership = { masterId: options.masterId, term: 1 };
+  const owner: Ownership = { masterId: options.masterId, term: 1, life: newLife(options) };
   const ledger: Ledger = { entries: [] };
   const history: History = { versions: [startOf(0, modelFile, state.sha256)], norms: [] };
   const ledgerText = ledgerDocument(ledger, hasher);

@@ -5,12 +5,13 @@ import { createReadStream, type Stats } from "node:fs";
 import { readdir, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 
-import { fileSource } from "../../formats/safetensors/index.node.js";
 import { sweepStaleTemporaries, writeStreamAtomically } from "../../util/atomic-file.node.js";
 import { makeFolders } from "../../util/folders.node.js";
+import { loadOuterKernels } from "../wire/outer-kernels.node.js";
 import type { Hasher, Scratch, ScratchFile, Surroundings } from "./aggregator-surroundings.js";
 import type { Clock } from "./clock.js";
 import { clockOf } from "./clock.node.js";
+import { scratchSource } from "./scratch-source.node.js";
 
 const READ_BYTES = 2 ** 20;
 
@@ -30,7 +31,13 @@ export function sha256Hasher(): Hasher {
 /** Everything below `folder`, which is made if needed. One process at a time: the caller holds a lock. */
 export async function diskSurroundings(folder: string, clock: Clock = waitingClock): Promise<Surroundings> {
   makeFolders(folder);
-  return { clock, dateMs: () => Date.now(), hasher: sha256Hasher, scratch: new DiskScratch(folder) };
+  return {
+    clock,
+    dateMs: () => Date.now(),
+    hasher: sha256Hasher,
+    scratch: new DiskScratch(folder),
+    kernels: await loadOuterKernels(),
+  };
 }
 
 class DiskScratch implements Scratch {
@@ -108,7 +115,7 @@ class DiskScratch implements Scratch {
       name,
       sizeBytes,
       sha256,
-      open: () => fileSource(path),
+      open: () => scratchSource(path),
       content: () => ({
         sizeBytes,
         sha256,

@@ -4,12 +4,14 @@
 import { openSafetensors } from "../../formats/safetensors/index.js";
 import { fingerprintDifferences, type ModelFingerprint, parseFingerprint } from "../protocol/fingerprint.js";
 import type { Inspection, ListedDelta } from "../protocol/master-contract.js";
+import { SHARDS_HEADER_KEY } from "../protocol/shard-report.js";
 import type { Transport } from "../transports/contract.js";
 import { loadDelta } from "../wire/delta-file.js";
 import { type DeltaHeader, headerContradictions } from "../wire/delta-header.js";
 import { parseDeltaPath } from "../wire/delta-path.js";
 import { describeDelta } from "../wire/delta-summary.js";
 import { WireError } from "../wire/errors.js";
+import type { OuterKernels } from "../wire/outer-kernels.js";
 import { onlyRealEntries, type RealEntry, realEntries, requireSameTensors } from "../wire/state.js";
 import { deltaCacheName, fetchFile } from "./aggregator-repository.js";
 import type { ScratchFile, Surroundings } from "./aggregator-surroundings.js";
@@ -78,7 +80,7 @@ export async function inspectDelta(
     ));
   const { sha256 } = file;
   try {
-    return { ok: true, sha256, ...(await examine(file, model, delta.path)) };
+    return { ok: true, sha256, ...(await examine(file, model, delta.path, surroundings.kernels)) };
   } catch (error) {
     if (!(error instanceof WireError || error instanceof FingerprintMismatch)) throw error;
     await surroundings.scratch.remove(name);
@@ -86,17 +88,23 @@ export async function inspectDelta(
   }
 }
 
-async function examine(file: ScratchFile, model: DeltaModel, path: string) {
+async function examine(
+  file: ScratchFile,
+  model: DeltaModel,
+  path: string,
+  kernels: OuterKernels | undefined,
+) {
   const { reader, header } = await loadDelta(await file.open());
   try {
     checkHeader(header, model, path);
     const entries = onlyRealEntries(reader, "the delta");
     requireSameTensors({ name: "the global state", entries: model.entries }, { name: "the delta", entries });
-    const { norm, isZero, ...rest } = await describeDelta(reader);
+    const { norm, isZero, ...rest } = await describeDelta(reader, { kernels });
     if (!rest.isFinite) {
       const message = "has values that are not finite";
       throw new WireError("non_finite", message, { tensor: rest.firstNonFinite });
     }
+    const shards = header.extra.get(SHARDS_HEADER_KEY);
     return {
       baseOuterStep: header.baseOuterStep,
       localStep: header.localStep,
@@ -104,6 +112,7 @@ async function examine(file: ScratchFile, model: DeltaModel, path: string) {
       steps: count(header.extra.get(HEADER_KEYS.steps)),
       norm,
       isZero,
+      ...(shards === undefined ? {} : { shards }),
     };
   } finally {
     await reader.close();

@@ -4,7 +4,7 @@ import { TransportError } from "../transports/errors.js";
 import { bootstrapRun } from "./aggregator-bootstrap.js";
 import { AggregatorError } from "./aggregator-errors.js";
 import { readRunHead } from "./aggregator-repository.js";
-import { claimRun, type LiveRun, type RunOptions } from "./aggregator-run.js";
+import { claimRun, type LiveRun, MovedError, type RunOptions } from "./aggregator-run.js";
 
 /** @throws AggregatorError, TransportError, WireError; a failure to read is never taken for an empty repository. */
 export async function openRun(options: RunOptions): Promise<LiveRun> {
@@ -20,7 +20,15 @@ export async function openRun(options: RunOptions): Promise<LiveRun> {
   }
   for (;;) {
     const head = await readRunHead(transport, revision, signal);
-    if (head !== undefined) return claimRun(options, head);
+    if (head !== undefined) {
+      try {
+        return await claimRun(options, head);
+      } catch (error) {
+        if (!(error instanceof MovedError)) throw error;
+        revision = await transport.head({ signal });
+        continue;
+      }
+    }
     if (bootstrap === undefined) {
       throw new AggregatorError(
         "no_run",

@@ -27,8 +27,10 @@ export interface PublishContext {
   readonly transport: Transport;
   readonly surroundings: Surroundings;
   readonly keepVersions: number;
-  /** More keys of the record that this version needs. */
-  readonly recordFields?: ((plan: RoundPlan) => Readonly<Record<string, JsonValue>>) | undefined;
+  /** More keys of the record that this version needs; `earlier`: those of the version before. */
+  readonly recordFields?:
+    | ((plan: RoundPlan, earlier: Readonly<Record<string, JsonValue>>) => Readonly<Record<string, JsonValue>>)
+    | undefined;
   /** Content ids by path in the listing that the plan was made from. */
   readonly listed: ReadonlyMap<string, string>;
   readonly signal?: AbortSignal | undefined;
@@ -89,7 +91,10 @@ export async function publishRound(context: PublishContext, run: LiveRun, plan: 
     algorithm: ALGORITHM,
     optimizer: OPTIMIZER,
     isBootstrap: false,
-    extra: extraOf(facts, { ...run.head.record.extra, ...context.recordFields?.(plan) }),
+    extra: extraOf(facts, {
+      ...run.head.record.extra,
+      ...context.recordFields?.(plan, run.head.record.extra),
+    }),
   };
   const puts: RepoOperation[] = [
     { kind: "put", path: files.model, content: state.content() },
@@ -160,7 +165,8 @@ async function computeRound(
       deltas.push(await open(file));
     }
     const weights = plan.usesPlainMean ? undefined : plan.deltas.map(({ weight }) => weight);
-    const inputs = { state, momentum, deltas, lr: plan.lr, mu: plan.mu, weights };
+    const { kernels } = surroundings;
+    const inputs = { state, momentum, deltas, lr: plan.lr, mu: plan.mu, weights, kernels };
     let momentumOut: ScratchFile | undefined;
     const stateOut = await scratch.write(
       scratchName(transport, versionedModelFile(plan.outerStep)),

@@ -14,6 +14,8 @@ import { HISTORY_PATH } from "./aggregator-history.js";
 export interface Ownership {
   readonly masterId: string;
   readonly term: number;
+  /** Random: two processes of one id that claim the same term at the same time are two masters. */
+  readonly life?: string | undefined;
 }
 
 /** Undefined where a record has nothing (a Python master's has none of it). */
@@ -38,6 +40,7 @@ const OWN_KEYS = [
   "ledger_file",
   "ledger_sha256",
   "master_id",
+  "master_life",
   "master_term",
   "model_sha256",
   "momentum_file",
@@ -60,6 +63,7 @@ export function extraOf(
     ledger_file: facts.ledgerSha256 && LEDGER_PATH,
     ledger_sha256: facts.ledgerSha256,
     master_id: owner?.masterId,
+    master_life: owner?.life,
     master_term: owner?.term,
     model_sha256: facts.modelSha256,
     momentum_file: facts.momentumFile,
@@ -95,13 +99,14 @@ export function factsOf({ extra }: VersionRecord): RecordFacts {
   const place = (key: "history_file" | "ledger_file", path: string) =>
     get<string>(key, (value) => value === path, JSON.stringify(path));
   const masterId = get<string>("master_id", (value) => typeof value === "string" && value !== "", "a name");
+  const life = get<string>("master_life", (value) => typeof value === "string", "a text");
   const term = get<number>("master_term", isCount, "an integer from 0");
   const momentumFile = get<string>("momentum_file", (value) => typeof value === "string", "a path");
   place("history_file", HISTORY_PATH);
   place("ledger_file", LEDGER_PATH);
   const fingerprint = get<ModelFingerprint>("fingerprint", isObject, "an object");
   return {
-    owner: masterId === undefined ? undefined : { masterId, term: term ?? 0 },
+    owner: masterId === undefined ? undefined : { masterId, term: term ?? 0, life },
     parentOuterStep: get<number>("parent_outer_step", isCount, "an integer from 0"),
     modelSha256: hash("model_sha256"),
     momentumFile: momentumFile === undefined ? undefined : checkModelFile(momentumFile, VERSION_RECORD_PATH),
@@ -116,7 +121,9 @@ export function factsOf({ extra }: VersionRecord): RecordFacts {
 }
 
 export function isSameOwner(a: Ownership | undefined, b: Ownership | undefined): boolean {
-  return a !== undefined && b !== undefined && a.masterId === b.masterId && a.term === b.term;
+  return (
+    a !== undefined && b !== undefined && a.masterId === b.masterId && a.term === b.term && a.life === b.life
+  );
 }
 
 /** Path of a version's momentum. */

@@ -39,6 +39,8 @@ export interface RunOptions {
   readonly transport: Transport;
   readonly surroundings: Surroundings;
   readonly masterId: string;
+  /** From 0 to below 1. Default: Math.random. */
+  readonly random?: (() => number) | undefined;
   /** Become the master of a run that another one publishes. */
   readonly takeOver?: boolean;
   /** Used only if the repository has no run. */
@@ -48,6 +50,9 @@ export interface RunOptions {
   readonly signal?: AbortSignal | undefined;
   readonly onEvent?: (event: string, payload: Readonly<Record<string, unknown>>) => void;
 }
+
+/** An earlier process of this master published while this one claimed the run: read it again. */
+export class MovedError extends Error {}
 
 /** Name in the scratch room of a version's file. */
 export const scratchName = (transport: Transport, path: string): string => `${transport.key}/${path}`;
@@ -64,7 +69,11 @@ export async function claimRun(options: RunOptions, head: RunHead): Promise<Live
   const loaded = await loadRun(transport, surroundings, head, signal);
   const isForeign = facts.owner === undefined;
   const ledger = isForeign ? await adoptDeltas(options, head, loaded.state) : loaded.ledger;
-  const owner: Ownership = { masterId: options.masterId, term: (facts.owner?.term ?? 0) + 1 };
+  const owner: Ownership = {
+    masterId: options.masterId,
+    term: (facts.owner?.term ?? 0) + 1,
+    life: newLife(options),
+  };
   const { hasher } = surroundings;
   const operations: RepoOperation[] = [];
   const put = (path: string, content: ReturnType<ScratchFile["content"]>) =>
@@ -106,7 +115,8 @@ export async function claimRun(options: RunOptions, head: RunHead): Promise<Live
             ? found.facts.owner === undefined
             : isSameOwner(found.facts.owner, facts.owner));
         if (isUnchanged) return "again";
-        throw fencedError(transport, found, owner);
+        requireClaimable(options, found, owner);
+        throw new MovedError(`${transport.title}: the run has moved on`);
       },
     },
     signal,
@@ -156,6 +166,11 @@ export async function loadRun(
   };
 }
 
+/** Tells this process from another one with the same id. */
+export function newLife({ random = Math.random }: Pick<RunOptions, "random">): string {
+  return Array.from({ length: 16 }, () => Math.floor(random() * 16).toString(16)).join("");
+}
+
 /** Another one is the master now: nothing may be published any more. */
 export function fencedError(
   transport: Transport,
@@ -195,9 +210,15 @@ export function startOf(
   };
 }
 
-function requireClaimable({ transport, masterId, takeOver }: RunOptions, head: RunHead): void {
-  if (takeOver === true || head.facts.owner?.masterId === masterId) return;
-  throw fencedError(transport, head, { masterId, term: 0 });
+function requireClaimable(
+  { transport, masterId, takeOver }: RunOptions,
+  head: RunHead | undefined,
+  owner: Ownership = { masterId, term: 0 },
+): asserts head is RunHead {
+  // Who takes over says so once: it is not said about a master that was faster.
+  const mayTakeOver = takeOver === true && owner.term === 0;
+  if (head !== undefined && (mayTakeOver || head.facts.owner?.masterId === masterId)) return;
+  throw fencedError(transport, head, owner);
 }
 
 /** The run's own fingerprint, or ours where it has none. */

@@ -3,6 +3,7 @@
 
 import type { ByteSink, ByteSource } from "../../formats/safetensors/index.js";
 import type { FileContent } from "../transports/contract.js";
+import type { OuterKernels } from "../wire/outer-kernels.js";
 import type { Clock } from "./clock.js";
 
 export interface Hasher {
@@ -40,6 +41,8 @@ export interface Surroundings {
   /** SHA-256. */
   hasher(): Hasher;
   readonly scratch: Scratch;
+  /** Who does the arithmetic; the bits are the same. Default: loops that run anywhere. */
+  readonly kernels?: OuterKernels | undefined;
 }
 
 export function sha256Of(hasher: () => Hasher, content: string | Uint8Array): string {

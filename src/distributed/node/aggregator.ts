@@ -32,13 +32,18 @@ export interface AggregatorOptions {
   /** Stable over restarts, so that a restarted aggregator is the same master. */
   readonly masterId: string;
   readonly pollIntervalMs: number;
+  /** From 0 to below 1. Default: Math.random. */
+  readonly random?: (() => number) | undefined;
   readonly takeOver?: boolean;
   /** What to start a run from where there is none. */
   readonly bootstrap?: Bootstrap | undefined;
   /** Of the model that is expected; deltas and the run itself are compared with it. */
   readonly fingerprint?: ModelFingerprint | undefined;
-  /** More keys of the version record (leases). */
-  readonly recordFields?: (plan: RoundPlan) => Readonly<Record<string, JsonValue>>;
+  /** More keys of the version record (see `leaseFields`), from the plan and those of the version before. */
+  readonly recordFields?: (
+    plan: RoundPlan,
+    earlier: Readonly<Record<string, JsonValue>>,
+  ) => Readonly<Record<string, JsonValue>>;
   readonly onEvent?: (event: string, payload: Readonly<Record<string, unknown>>) => void;
 }
 
@@ -194,10 +199,13 @@ export class Aggregator {
         else for (const next of await this.#publish(effect.plan, signal)) take(next);
       }
     } catch (error) {
-      // What was not looked at is asked for again by the next listing.
-      const open = [effect, ...queue.splice(0)];
-      for (const left of open) {
-        if (left?.type !== "inspect") continue;
+      // What was not looked at is asked for again by the next listing, and a plan that nobody tried is given up: what
+      // follows from the one may be the other.
+      if (effect?.type === "inspect") queue.unshift(effect);
+      for (let left = queue.shift(); left !== undefined; left = queue.shift()) {
+        if (left.type === "emit") this.#emit(left.event, left.payload);
+        if (left.type === "publish") this.#failure ??= "interrupted";
+        if (left.type !== "inspect") continue;
         const { path, contentId } = left.delta;
         take({ type: "inspection_failed", path, contentId, error: "interrupted" });
       }

@@ -1,12 +1,8 @@
-// Time as a node sees it: injected, so that a simulated node lives in simulated time. And how long to wait after
-// failures.
+// How long to wait after failures, and for work that may take too long.
 
-export interface Clock {
-  /** Milliseconds; only differences count. */
-  now(): number;
-  /** Resolves after `ms`, or at once when the signal is aborted. Never rejects. */
-  sleep(ms: number, signal?: AbortSignal): Promise<void>;
-}
+import type { Clock } from "../transports/clock.js";
+
+export type { Clock };
 
 export interface BackoffSettings {
   readonly initialMs: number;
@@ -25,6 +21,17 @@ export function backoffMs(
 ): number {
   const full = Math.min(maxMs, initialMs * 2 ** Math.min(failures - 1, 30));
   return Math.max(askedMs, full * (0.5 + random() / 2));
+}
+
+/** Longest wait after one lost race for the head; it grows by as much with each, up to the first back-off. */
+const RACE_MS = 100;
+
+/**
+ * The wait after `lost` lost races for the head in a row. Nothing is overloaded: others were faster, so that this is
+ * about not meeting them again, and a node that doubled its wait would never get in between busy ones.
+ */
+export function raceMs(lost: number, { initialMs }: BackoffSettings, random: () => number): number {
+  return Math.min(initialMs, RACE_MS * lost) * random();
 }
 
 /** What `work` gives, or undefined once `ms` have passed. `work` goes on then. */

@@ -45,7 +45,7 @@ export async function readVersion(
   const record = parseVersionRecord(content);
   const { outerStep, modelFile } = record;
   const modelSha256 = hashField(record, RECORD_KEYS.modelSha256);
-  const version = { outerStep, revision, modelFile, modelSha256 };
+  const version = { outerStep, revision, modelFile, modelSha256, fields: record.extra };
   if (options.knownOuterStep !== undefined && outerStep <= options.knownOuterStep)
     return { ...version, ledger: undefined };
   requireFingerprint(record, options.fingerprint);

@@ -18,7 +18,7 @@ import type { Transport } from "../transports/contract.js";
 import { TransportError } from "../transports/errors.js";
 import { computePseudoGradient, DeltaSummary, loadDelta, writeDelta } from "../wire/index.js";
 import { type AttemptOptions, attempt, errorText, isPermanentError, retryAfterMs } from "./attempts.js";
-import { type BackoffSettings, backoffMs, type Clock, within } from "./clock.js";
+import { type BackoffSettings, backoffMs, type Clock, raceMs, within } from "./clock.js";
 import { fetchVersion, globalFileName } from "./fetch-version.js";
 import {
   carryProgress,
@@ -41,6 +41,14 @@ export interface LocalModel {
   writeState(values: ModelState): Promise<void>;
 }
 
+/** The node's data, where it is shared with others. Called between two local steps only. */
+export interface SharedData {
+  /** More keys for the header of the delta that is taken now; `pending`: sequences of all that are not decided. */
+  headerFields(sequence: number, pending: readonly number[]): Readonly<Record<string, string>>;
+  /** The version is in the weights now; `kept`: sequences of this node's deltas that it does not decide. */
+  versionInstalled(version: SeenVersion, kept: readonly number[]): void;
+}
+
 export interface WorkerNodeOptions extends Omit<WorkerSettings, "salt"> {
   readonly transport: Transport;
   readonly outbox: Outbox;
@@ -53,6 +61,7 @@ export interface WorkerNodeOptions extends Omit<WorkerSettings, "salt"> {
   readonly backoff: BackoffSettings;
   /** Tries before a request counts as failed. */
   readonly attempts: number;
+  readonly data?: SharedData | undefined;
   /** Name and payload of an event of the catalogue. */
   emit(event: string, payload: Readonly<Record<string, unknown>>): void;
   /** Longest wait at the start for an answer of the repository. Default 10 s. */
@@ -90,6 +99,7 @@ export class WorkerNode {
   #fetching: Promise<void> = Promise.resolve();
   #fetchAbort = new AbortController();
   /** Deltas that were tried before, maybe by an earlier process. */
+  #isRetrying = false;
   readonly #tried = new Set<number>();
   #trouble: string | undefined;
   #lastUploadError: string | undefined;
@@ -143,7 +153,10 @@ export class WorkerNode {
   /** Plain JSON for a checkpoint of the weights as they are. Call it between two steps. */
   async checkpoint(): Promise<ReturnType<typeof checkpointDocument>> {
     await this.#taking;
-    return checkpointDocument({ ...this.#record(), baseline: (await this.#saveBaseline()) ?? null });
+    const baseline = (await this.#saveBaseline()) ?? null;
+    // A checkpoint that knows of a delta which the record on disk does not would take its steps for sent.
+    if (this.#keeper) await within(this.#keeper.saved(), LAST_SAVE_MS, this.#options.clock);
+    return checkpointDocument({ ...this.#record(), baseline });
   }
 
   /** Like {@link checkpoint}, without a file: for weights that have no progress since the last snapshot, as after {@link stop}. */
@@ -309,9 +322,11 @@ export class WorkerNode {
     const from = this.#baseline;
     const to = await model.readState();
     const fromFile = this.#baselineFile;
+    const pending = this.#state.pending.map(({ sequence }) => sequence);
+    const fields = this.#options.data?.headerFields(delta.sequence, pending);
     this.#baseline = to;
     this.#baselineFile = undefined;
-    this.#taking = this.#take(delta, from, to).catch(async (error: unknown) => {
+    this.#taking = this.#take(delta, from, to, fields).catch(async (error: unknown) => {
       // As if it had not been asked for: its progress is still in the weights and counts from the old baseline.
       this.#baseline = from;
       this.#baselineFile = fromFile;
@@ -320,12 +335,18 @@ export class WorkerNode {
     });
   }
 
-  async #take(delta: PendingDelta, from: ModelState, to: ModelState): Promise<void> {
+  async #take(
+    delta: PendingDelta,
+    from: ModelState,
+    to: ModelState,
+    fields: Readonly<Record<string, string>> = {},
+  ): Promise<void> {
     const { outbox, nodeId, fingerprint } = this.#options;
     const { sequence, localStep, baseOuterStep, steps, tokens } = delta;
     const summary = new DeltaSummary();
     const streams = computePseudoGradient(from, to, { summary });
     const extra = {
+      ...fields,
       fingerprint: fingerprintText(fingerprint),
       previous_sha256: this.#previousSha256,
       sequence: String(sequence),
@@ -366,6 +387,10 @@ export class WorkerNode {
     await model.writeState(weights);
     this.#baseline = target;
     this.#baselineFile = undefined;
+    this.#options.data?.versionInstalled(
+      version,
+      keep.map(({ sequence }) => sequence),
+    );
   }
 
   async #saveBaseline(): Promise<string | undefined> {
@@ -400,7 +425,7 @@ export class WorkerNode {
         content: sha256 === undefined ? content : { ...content, sha256 },
         signal,
         mayBeThere,
-        pause: (lost) => clock.sleep(backoffMs(lost, backoff, random), signal),
+        pause: (lost) => clock.sleep(raceMs(lost, backoff, random), signal),
       });
     }, this.#attemptOptions(signal));
     if (result.kind === "aborted") return;
@@ -439,7 +464,12 @@ export class WorkerNode {
     const { clock, backoff } = this.#options;
     const { signal } = this.#ending;
     const waitMs = isPermanent ? Math.max(BLOCKED_RETRY_MS, backoff.maxMs) : backoff.maxMs;
-    void clock.sleep(waitMs, signal).then(() => this.#dispatch({ type: "retry" }));
+    if (this.#isRetrying) return;
+    this.#isRetrying = true;
+    void clock.sleep(waitMs, signal).then(() => {
+      this.#isRetrying = false;
+      this.#dispatch({ type: "retry" });
+    });
   }
 
   /** `onFirst` is called after the first look that gave an answer; with the error if the answer is no. */

@@ -1,11 +1,21 @@
 // Public surface of the protocol core: reducers and plain data, no I/O.
 
+export { type DataShare, type DataShareOptions, dataShare } from "./data-share.js";
 export { ProtocolError, type ProtocolErrorFields, type ProtocolProblem } from "./errors.js";
+export {
+  CORPUS_KEY,
+  LEASE_NODES_KEY,
+  type LeaseFieldsOptions,
+  leaseFields,
+  type RecordFields,
+} from "./lease-fields.js";
 export { encodeLeases, LEASES_KEY, parseLeases } from "./lease-record.js";
 export {
   createLeases,
   DEFAULT_SHARD_COUNT,
   type DoneReport,
+  freeShardsFor,
+  type LeaseChanges,
   type LeaseSettings,
   type LeaseTable,
   leasesOf,
@@ -53,6 +63,15 @@ export {
 } from "./merge-policy.js";
 export { ORDERED_FROM, pathNumber } from "./numbers.js";
 export { LEDGER_VERSIONS, reasonCode } from "./round.js";
+export {
+  type Corpus,
+  type DoneShards,
+  encodeShardReport,
+  groupShards,
+  parseShardReport,
+  SHARDS_HEADER_KEY,
+  type ShardReport,
+} from "./shard-report.js";
 export { createWorker, isFlushed, stepWorker } from "./worker.js";
 export type {
   PendingDelta,

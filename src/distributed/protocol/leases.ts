@@ -13,7 +13,7 @@ const MAX_OPEN_EPOCHS = 2;
 
 export interface LeaseSettings {
   readonly shardCount: number;
-  /** Unfinished shards that a node holds. */
+  /** Unfinished shards that a node holds, unless it asks for another number. */
   readonly leaseSize: number;
 }
 
@@ -46,13 +46,20 @@ export function createLeases({ shardCount, leaseSize }: LeaseSettings): LeaseTab
   return { shardCount, leaseSize, epochs: [{ epoch: 0, done: [], leases: new Map() }] };
 }
 
+export interface LeaseChanges {
+  readonly live: readonly string[];
+  readonly done: readonly DoneReport[];
+  /** Unfinished shards that a node wants to hold. */
+  readonly wanted?: ReadonlyMap<string, number>;
+}
+
 /**
  * The table after reports, and for the nodes that are there now. Shards of nodes that are gone become free; a report
  * of one that comes back still counts if nobody else has taken over the shard.
  */
 export function updateLeases(
   table: LeaseTable,
-  { live, done }: { readonly live: readonly string[]; readonly done: readonly DoneReport[] },
+  { live, done, wanted = new Map() }: LeaseChanges,
 ): LeaseTable {
   const liveIds = [...new Set(live)].sort(compareCodePoints);
   let epochs = table.epochs.map((open) => {
@@ -65,7 +72,8 @@ export function updateLeases(
   const firstOpen = epochs.findIndex((state) => !isDone(state));
   if (firstOpen > 0) epochs = epochs.slice(firstOpen);
   if (firstOpen === -1) epochs = [{ epoch: epochs.at(-1)!.epoch + 1, done: new Set(), leases: new Map() }];
-  grant(epochs, liveIds, table);
+  const sizes = new Map(liveIds.map((nodeId) => [nodeId, wanted.get(nodeId) ?? table.leaseSize]));
+  grant(epochs, sizes, table.shardCount);
   return { shardCount: table.shardCount, leaseSize: table.leaseSize, epochs: epochs.map(freeze) };
 }
 
@@ -79,6 +87,19 @@ export function leasesOf(
     if (held.size === 0) return [];
     return [{ epoch, shards: epochOrder(epoch, shardCount).filter((shard) => held.has(shard)) }];
   });
+}
+
+/** Shards of the oldest open epoch that nobody has done or holds, in an order of the node's own. */
+export function freeShardsFor(
+  { epochs, shardCount }: LeaseTable,
+  nodeId: string,
+): {
+  readonly epoch: number;
+  readonly shards: readonly number[];
+} {
+  const { epoch, done, leases } = epochs[0]!;
+  const taken = new Set([...done, ...[...leases.values()].flat()]);
+  return { epoch, shards: walkOrder(nodeId, epoch, shardCount).filter((shard) => !taken.has(shard)) };
 }
 
 /** All shards in an order of the node's own, for nodes without a lease: each epoch another one. */
@@ -132,23 +153,29 @@ function applyReport({ done, leases }: Thawed, { nodeId, shards }: DoneReport, s
   }
 }
 
-/** One shard at a time to whoever holds fewest, so that the last ones of an epoch are shared evenly. */
-function grant(epochs: Thawed[], liveIds: readonly string[], { shardCount, leaseSize }: LeaseSettings): void {
-  const held = new Map(liveIds.map((nodeId) => [nodeId, 0]));
+/** One shard at a time to whoever holds fewest and wants more, so that the last ones of an epoch are shared evenly. */
+function grant(epochs: Thawed[], sizes: ReadonlyMap<string, number>, shardCount: number): void {
+  const held = new Map([...sizes.keys()].map((nodeId) => [nodeId, 0]));
   for (const { leases } of epochs) {
     for (const [nodeId, shards] of leases) held.set(nodeId, held.get(nodeId)! + shards.size);
   }
-  if (liveIds.length === 0) return;
+  const neediest = () => {
+    let best: string | undefined;
+    for (const [nodeId, size] of sizes) {
+      const count = held.get(nodeId)!;
+      if (count < size && (best === undefined || count < held.get(best)!)) best = nodeId;
+    }
+    return best;
+  };
   for (let index = 0; index < MAX_OPEN_EPOCHS; index++) {
-    const neediest = () => liveIds.reduce((a, b) => (held.get(b)! < held.get(a)! ? b : a));
-    if (held.get(neediest())! >= leaseSize) return;
+    if (neediest() === undefined) return;
     epochs[index] ??= { epoch: epochs[index - 1]!.epoch + 1, done: new Set(), leases: new Map() };
     const { epoch, done, leases } = epochs[index]!;
     const taken = new Set([...done, ...[...leases.values()].flatMap((shards) => [...shards])]);
     for (const shard of epochOrder(epoch, shardCount)) {
       if (taken.has(shard)) continue;
       const nodeId = neediest();
-      if (held.get(nodeId)! >= leaseSize) return;
+      if (nodeId === undefined) return;
       const shards = leases.get(nodeId) ?? new Set();
       leases.set(nodeId, shards.add(shard));
       held.set(nodeId, held.get(nodeId)! + 1);

@@ -24,6 +24,8 @@ export type Inspection =
       readonly steps: number | undefined;
       readonly norm: number;
       readonly isZero: boolean;
+      /** What its node says about its data (shard-report.ts); undefined where it says nothing. */
+      readonly shards?: string | undefined;
     }
   /** Will never be good: remembered, reported once. */
   | { readonly ok: false; readonly reason: string; readonly sha256: string | undefined };
@@ -41,8 +43,8 @@ export interface MergeSettings {
   readonly stalenessDiscount: number;
   /** Deltas longer than this many times the running median of norms are shortened to it; null: never. */
   readonly clipFactor: number | null;
-  /** Nodes that must have sent something before a round starts. */
-  readonly quorum: number;
+  /** Nodes that must have sent something before a round starts; null: as many as took part in the last rounds. */
+  readonly quorum: number | null;
   /** Milliseconds after the first new delta at which a round starts without the quorum. */
   readonly graceMs: number;
   /** Versions for which consumed deltas and old weights stay in the repository. */
@@ -56,6 +58,8 @@ export interface RoundDelta {
   readonly sha256: string;
   /** Factor of this delta in the sum; weights and clipping are in it. */
   readonly weight: number;
+  /** As inspected. */
+  readonly shards?: string | undefined;
 }
 
 /** A round that is decided: everything that the publication holds follows from it and the tensors. */

@@ -2,7 +2,7 @@
 // before it is published: a plan that fails leaves the state as it was, ledger and norms included.
 
 import { ProtocolError } from "./errors.js";
-import { findByContentId, isLongDecided } from "./ledger.js";
+import { findByContentId, isLongDecided, type Ledger, type LedgerEntry } from "./ledger.js";
 import type {
   Inspection,
   ListedDelta,
@@ -15,6 +15,9 @@ import type {
   RoundPlan,
 } from "./master-contract.js";
 import { planRound, reasonCode, type Sorting, sortDeltas } from "./round.js";
+
+/** Rounds that a quorum of null looks back on. */
+const QUORUM_ROUNDS = 4;
 
 export function createMaster(
   settings: MergeSettings,
@@ -163,13 +166,25 @@ function startRound(draft: Draft): void {
  * A round needs something to add up, and the quorum, or patience at its end. What is being looked into is waited for as
  * long; while draining, however long it takes.
  */
-function isTime({ settings, known, nowMs, isDraining }: Draft, { usable }: Sorting): boolean {
+function isTime(
+  { settings, known, nowMs, isDraining, ledger, outerStep }: Draft,
+  { usable }: Sorting,
+): boolean {
   if (usable.length === 0) return false;
   const isWaiting = [...known.values()].some(({ inspection }) => inspection === "waiting");
   if (isDraining) return !isWaiting;
   const firstSeenMs = Math.min(...usable.map(({ listed }) => known.get(listed.path)!.seenAtMs));
   if (nowMs - firstSeenMs >= settings.graceMs) return true;
-  return !isWaiting && new Set(usable.map(({ listed }) => listed.nodeId)).size >= settings.quorum;
+  if (isWaiting) return false;
+  const nodes = new Set(usable.map(({ listed }) => listed.nodeId));
+  if (settings.quorum !== null) return nodes.size >= settings.quorum;
+  return [...recentNodes(ledger, outerStep)].every((nodeId) => nodes.has(nodeId));
+}
+
+/** Nodes in the sum of one of the last rounds. One that is gone is waited for in that many rounds, no longer. */
+function recentNodes({ entries }: Ledger, outerStep = 0): Set<string> {
+  const isRecent = (entry: LedgerEntry) => entry.weight > 0 && entry.outerStep > outerStep - QUORUM_ROUNDS;
+  return new Set(entries.filter(isRecent).map(({ nodeId }) => nodeId));
 }
 
 /** Undefined when the answer is about content that is not there any more. */
@@ -222,7 +237,8 @@ function checkSettings(settings: MergeSettings): void {
   require(settings.stalenessLimit >= 0, "stalenessLimit", "0 or more");
   require(stalenessDiscount > 0 && stalenessDiscount <= 1, "stalenessDiscount", "above 0, at most 1");
   require(clipFactor === null || clipFactor > 0, "clipFactor", "null or above 0");
-  require(Number.isSafeInteger(quorum) && quorum >= 1, "quorum", "an integer from 1");
+  const isQuorum = quorum === null || (Number.isSafeInteger(quorum) && quorum >= 1);
+  require(isQuorum, "quorum", "null or an integer from 1");
   require(settings.graceMs >= 0, "graceMs", "0 or more");
   require(settings.keepVersions >= 0, "keepVersions", "0 or more");
 }

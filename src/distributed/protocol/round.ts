@@ -111,12 +111,13 @@ export function planRound(state: MasterState, parent: number, sorting: Sorting):
   return {
     outerStep,
     parentOuterStep: parent,
-    deltas: usable.map(({ listed: { path, nodeId, contentId }, inspection: { sha256 } }, i) => ({
+    deltas: usable.map(({ listed: { path, nodeId, contentId }, inspection: { sha256, shards } }, i) => ({
       path,
       nodeId,
       contentId,
       sha256,
       weight: weights[i]!,
+      ...(shards === undefined ? {} : { shards }),
     })),
     usesPlainMean: settings.merge === "python",
     lr: settings.outerLr,

@@ -21,10 +21,9 @@ export function parseRanges(text: string, count: number): number[] | undefined {
     if (match === null) return undefined;
     const first = Number(match[1]);
     const last = match[2] === undefined ? first : Number(match[2]);
-    if (last >= count) return undefined;
+    // Before anything is added: overlapping parts would make a short text a long list.
+    if (last >= count || last < first || first <= (shards.at(-1) ?? -1)) return undefined;
     for (let shard = first; shard <= last; shard++) shards.push(shard);
   }
-  return encodeRanges(shards) === text && shards.every((shard, i) => i === 0 || shard > shards[i - 1]!)
-    ? shards
-    : undefined;
+  return encodeRanges(shards) === text ? shards : undefined;
 }

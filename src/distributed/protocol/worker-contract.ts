@@ -1,6 +1,7 @@
 // What goes into and comes out of a training node's reducer (worker.ts). Tensors never pass through here: effects
 // name them, whoever runs the effects has them.
 
+import type { JsonValue } from "../wire/python-json.js";
 import type { Ledger } from "./ledger.js";
 
 /** A published version as a node sees it. */
@@ -13,6 +14,8 @@ export interface SeenVersion {
   readonly modelSha256: string | undefined;
   /** Undefined under a Python master, which publishes none. */
   readonly ledger: Ledger | undefined;
+  /** More keys of its record (leases of data): for whoever installs it. */
+  readonly fields?: Readonly<Record<string, JsonValue>>;
 }
 
 /** One of this node's deltas that no version is known to contain. Survives restarts. */

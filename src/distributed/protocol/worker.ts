@@ -5,6 +5,7 @@
 import { NO_BASE } from "../wire/delta-header.js";
 import { deltaPath } from "../wire/delta-path.js";
 import { ProtocolError } from "./errors.js";
+import type { Ledger } from "./ledger.js";
 import { pathNumber } from "./numbers.js";
 import type {
   PendingDelta,
@@ -19,6 +20,8 @@ import type {
 import { judge } from "./worker-fates.js";
 
 const DEFAULT_MAX_VERSION_JUMP = 1_000_000;
+/** Versions in which a node is seen as a peer. */
+const PEER_VERSIONS = 8;
 /** Outbox size in all, as a multiple of what may wait to be sent. */
 const DEFAULT_PENDING_FACTOR = 8;
 
@@ -215,7 +218,16 @@ function install(draft: Draft, version: SeenVersion, keep: readonly PendingDelta
     step: draft.localStep,
     kept_deltas: keep.length,
     kept_steps: draft.stepsSinceSnapshot,
+    ...(version.ledger && { peers: countPeers(draft, version.outerStep, version.ledger) }),
   });
+}
+
+/** Other nodes whose deltas one of the last versions decided on. */
+function countPeers({ settings }: Draft, outerStep: number, { entries }: Ledger): number {
+  const recent = entries.filter((entry) => entry.outerStep > outerStep - PEER_VERSIONS);
+  const nodes = new Set(recent.map(({ nodeId }) => nodeId));
+  nodes.delete(settings.nodeId);
+  return nodes.size;
 }
 
 function snapshot(draft: Draft): void {

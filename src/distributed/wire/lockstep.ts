@@ -4,8 +4,8 @@
 import { readPieces, type TensorReader, toFloat32 } from "../../formats/safetensors/index.js";
 import { type OuterKernels, portableKernels } from "./outer-kernels.js";
 
-/** Elements of a piece: 1 MiB of float32, so that the pieces of several files fit into a processor's cache. */
-export const PIECE_ELEMENTS = 2 ** 18;
+/** Elements of a piece: 512 KiB of float32, so that the pieces of several files fit into a processor's cache. */
+export const PIECE_ELEMENTS = 2 ** 17;
 /** Pieces being read while one is worked on. */
 const AHEAD = 1;
 const WIDEST_BYTES = 8;

@@ -53,11 +53,21 @@ export interface DistributedEvents {
     step: number;
     kept_deltas: number;
     kept_steps: number;
+    peers?: number;
   };
   global_fetch_failed: {
     outer_step: number;
     error: string;
     is_permanent: boolean;
+  };
+  data_leases: {
+    mode: string;
+    reason: string | null;
+    outer_step: number | null;
+    shard_count: number | null;
+    shards: number;
+    epoch: number;
+    corpus: string | null;
   };
   version_ignored: {
     outer_step: number;
@@ -93,6 +103,78 @@ export interface DistributedEvents {
   node_state_failed: {
     error: string;
   };
+  master_start: {
+    master_id: string;
+    repository: string;
+    outer_step: number;
+    merge: string;
+    outer_lr: number;
+    outer_momentum: number;
+    outer_momentum_warmup_rounds: number;
+    staleness_limit: number | null;
+    staleness_discount: number;
+    clip_factor: number | null;
+    quorum: number | null;
+    grace_seconds: number;
+    keep_versions: number;
+  };
+  master_stop: {
+    outer_step: number;
+    published: number;
+  };
+  master_failed: {
+    error: string;
+    code: string;
+  };
+  master_claimed: {
+    outer_step: number;
+    master_id: string;
+    term: number;
+    previous: string | null;
+  };
+  master_restored: {
+    outer_step: number;
+    revision: string;
+  };
+  ledger_adopted: {
+    outer_step: number;
+    deltas: number;
+  };
+  version_published: {
+    outer_step: number;
+    revision: string;
+    deltas: number;
+    outer_lr?: number;
+    outer_momentum?: number;
+  };
+  publish_trouble: {
+    outer_step: number;
+    problem: string;
+    error: string;
+  };
+  publish_failed: {
+    outer_step: number;
+    error: string;
+  };
+  aggregator_waiting: {
+    problem: string;
+    error: string;
+    wait_ms: number;
+  };
+  delta_rejected: {
+    path: string;
+    node_id: string;
+    fate: string;
+    reason: string;
+  };
+  delta_unreadable: {
+    path: string;
+    error: string;
+  };
+  delta_path_skipped: {
+    path: string;
+    reason: string;
+  };
 }
 
 const step = int("local step");
@@ -100,6 +182,9 @@ const outerStep = int("number of the version");
 const path = text("path of the delta in the repository");
 const error = text("what went wrong");
 const code = text("stable name of the problem");
+const masterId = text("name of the master");
+const nodeId = text("node that sent it");
+const revision = text("the repository's name of the commit");
 const installed = int("version in the weights, or null");
 
 export const distributedEventDocs = {
@@ -160,12 +245,29 @@ export const distributedEventDocs = {
       step,
       kept_deltas: int("own deltas that the version does not contain"),
       kept_steps: int("local steps since the last delta"),
+      peers: int("other nodes whose deltas the last versions decided on; absent if no ledger is published"),
     },
   },
   global_fetch_failed: {
     doc: "A version's weights could not be fetched, or do not fit; training goes on without them.",
     level: "WARNING",
     keys: { outer_step: outerStep, error, is_permanent: flag("this version is not tried again") },
+  },
+  data_leases: {
+    doc: "Which part of the data this node trains on from now on.",
+    keys: {
+      mode: text(
+        "leases: what is leased to it; free: what nobody has, until it gets a lease; walk: all of its data, in an order of its own; own: as a run alone",
+      ),
+      reason: text(
+        "why it has no lease: no_version, no_leases, other_corpus, damaged_leases, not_leased, no_shards; resumed: as the checkpoint says; null: it has one",
+      ),
+      outer_step: int("version whose record says so; null: none does"),
+      shard_count: int("shards that the data is cut into; null for own"),
+      shards: int("shards that wait for it"),
+      epoch: int("epoch of its next sample"),
+      corpus: text("hash of what its samples depend on; only nodes with the same one share leases"),
+    },
   },
   version_ignored: {
     doc: "The repository shows a version number that cannot follow what is known.",
@@ -209,5 +311,95 @@ export const distributedEventDocs = {
     doc: "Something is wrong with the node's own files or local progress.",
     level: "WARNING",
     keys: { error },
+  },
+  master_start: {
+    doc: "A master begins to publish versions, with these rules for a round.",
+    keys: {
+      master_id: masterId,
+      repository: text("where the nodes meet"),
+      outer_step: int("newest version"),
+      merge: text("tokens, or python: each file the same"),
+      outer_lr: float("learning rate of the outer optimizer"),
+      outer_momentum: float("its momentum, after the warm-up"),
+      outer_momentum_warmup_rounds: int("rounds over which it grows from 0"),
+      staleness_limit: int("versions by which a delta may be behind; null: any"),
+      staleness_discount: float("factor on its weight for each of them"),
+      clip_factor: float("multiple of the median length above which deltas are shortened; null: never"),
+      quorum: int("nodes that start a round; null: as many as took part in the last ones"),
+      grace_seconds: float("longest wait for the quorum"),
+      keep_versions: int("versions that stay in the repository"),
+    },
+  },
+  master_stop: {
+    doc: "A master has ended.",
+    keys: { outer_step: int("newest version"), published: int("versions that it published") },
+  },
+  master_failed: {
+    doc: "The master cannot go on; where it trains too, it trains on as a worker.",
+    level: "WARNING",
+    keys: { error, code },
+  },
+  master_claimed: {
+    doc: "The repository says that this master publishes from now on.",
+    keys: {
+      outer_step: int("newest version"),
+      master_id: masterId,
+      term: int("how many masters the run has had"),
+      previous: text("who published before; python: a master without a name; null: nobody"),
+    },
+  },
+  master_restored: {
+    doc: "A version of this master whose answer was lost is in the repository; it goes on from there.",
+    level: "WARNING",
+    keys: { outer_step: outerStep, revision },
+  },
+  ledger_adopted: {
+    doc: "A run without a ledger was taken over: deltas that its versions may contain count as decided.",
+    keys: { outer_step: int("newest version"), deltas: int("deltas that are decided by it") },
+  },
+  version_published: {
+    doc: "A version is in the repository.",
+    keys: {
+      outer_step: outerStep,
+      revision,
+      deltas: int("deltas in its sum"),
+      outer_lr: float("outer learning rate of this round"),
+      outer_momentum: float("outer momentum of this round"),
+    },
+  },
+  publish_trouble: {
+    doc: "A publication met a conflict or a lost answer, which is being resolved.",
+    level: "WARNING",
+    keys: { outer_step: outerStep, problem: text("kind of the trouble"), error },
+  },
+  publish_failed: {
+    doc: "A version was not published; its deltas wait for the next round.",
+    level: "WARNING",
+    keys: { outer_step: outerStep, error },
+  },
+  aggregator_waiting: {
+    doc: "The repository cannot be reached for now; the master tries again.",
+    level: "WARNING",
+    keys: { problem: text("kind of the trouble"), error, wait_ms: int("milliseconds until the next try") },
+  },
+  delta_rejected: {
+    doc: "A delta will not be added.",
+    level: "WARNING",
+    keys: {
+      path,
+      node_id: nodeId,
+      fate: text("rejected"),
+      reason: text("a code, and details after a colon"),
+    },
+  },
+  delta_unreadable: {
+    doc: "A delta could not be read for now; the next look tries again.",
+    level: "WARNING",
+    keys: { path, error },
+  },
+  delta_path_skipped: {
+    doc: "A file among the deltas is none, by its path.",
+    level: "WARNING",
+    keys: { path, reason: text("what is wrong with the path") },
   },
 } as const satisfies EventDocs<DistributedEvents>;

@@ -175,6 +175,7 @@ export async function start(setup: Setup) {
     settings: { ...plainSettings, ...settings },
     masterId: "master-1",
     pollIntervalMs: 1000,
+    random: () => 0.5,
     bootstrap:
       weights === undefined
         ? undefined

@@ -178,6 +178,20 @@ describe("sending", () => {
     await worker.stop(model, 0);
   });
 
+  it("gets in between peers that commit all the time, without ever waiting long", async () => {
+    let conflicts = 15;
+    const { repo, clock, worker, model } = await trained((target) => {
+      target.fault = (call) => {
+        if (call === "commit" && conflicts-- > 0) target.put({ other: String(conflicts) });
+        return undefined;
+      };
+    });
+    await clock.advance(2000);
+    expect((await deltasIn(repo)).size).toBe(1);
+    expect(worker.state.pending[0]?.stage).toBe("sent");
+    await worker.stop(model, 0);
+  });
+
   it("looks before it commits again when the answer was lost", async () => {
     let commits = 0;
     const { repo, clock, worker, model } = await trained((target) => {

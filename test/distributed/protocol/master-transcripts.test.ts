@@ -47,7 +47,10 @@ function createRunner(): (line: string) => string[] {
       case "new": {
         const { at = "0", ...given } = options([first, ...rest]);
         const settings = Object.fromEntries(
-          Object.entries(given).map(([key, value]) => [key, key === "merge" ? value : Number(value)]),
+          Object.entries(given).map(([key, value]) => [
+            key,
+            key === "merge" ? value : value === "null" ? null : Number(value),
+          ]),
         );
         const outerStep = at === "none" ? undefined : Number(at);
         state = createMaster({ ...defaults, ...settings }, { outerStep, ledger: EMPTY_LEDGER, norms: [] });

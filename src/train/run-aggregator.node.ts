@@ -1,0 +1,110 @@
+// `speedtronic aggregate` without its options: the outer loop alone, without training. Node only.
+
+import { randomUUID } from "node:crypto";
+import { join } from "node:path";
+import { configFingerprint } from "../config/fingerprint.js";
+import type { SpeedtronicConfig } from "../config/schema.js";
+import { ByteTokenizer } from "../data/byte-tokenizer.js";
+import { openStateFolder } from "../distributed/node/state-folder.node.js";
+import type { Transport } from "../distributed/transports/contract.js";
+import type { TrainableModel } from "../nn/contract.js";
+import { initialize } from "../nn/init/initialize.js";
+import { buildLogger, type LoggerOptions } from "../observe/build-logger.node.js";
+import { parseLogLevel } from "../observe/level.js";
+import type { TensorData } from "../tensor/dtype.js";
+import { Aggregation } from "./aggregation.node.js";
+import { buildConfiguredModel } from "./configured-model.js";
+import { openTransport } from "./open-transport.node.js";
+
+export interface AggregatorRequest {
+  readonly config: SpeedtronicConfig;
+  /** Where the nodes meet, in place of what the configuration names. The caller closes it. */
+  readonly transport?: Transport;
+  /** Ends after so many publications. */
+  readonly rounds?: number | undefined;
+  /** Only add up what is there, without a quorum, and end. */
+  readonly drainOnly?: boolean;
+  readonly takeOver?: boolean;
+  readonly allowPublic?: boolean;
+  readonly stream?: LoggerOptions["stream"];
+  readonly hooks?: LoggerOptions["hooks"];
+  /** Aborting it ends the loop after the publication in progress. */
+  readonly signal?: AbortSignal;
+}
+
+export interface AggregatorResult {
+  readonly outerStep: number;
+  /** Versions that this call published. */
+  readonly published: number;
+}
+
+/**
+ * Publishes the versions of the run that `config` describes. A run that does not exist yet begins with the weights
+ * that `run.seed` draws.
+ * @throws ConfigError, ModelError, AggregatorError, NodeError `node.locked`, TransportError.
+ */
+export async function runAggregator(request: AggregatorRequest): Promise<AggregatorResult> {
+  const { config, signal } = request;
+  const logger = buildLogger(loggerOptions(request));
+  const transport =
+    request.transport ??
+    openTransport(config.distributed, process.env, (message) => logger.warning("distributed.token", message));
+  try {
+    const folder = await openStateFolder({
+      // Beside the nodes of the same output folder: an aggregator has a name and a lock of its own.
+      root: join(config.run.output_dir, config.distributed.state_dir, "aggregator"),
+      nodeId: config.distributed.node_id,
+      repoKey: transport.key,
+    });
+    try {
+      const model = buildConfiguredModel(config);
+      const { vocabSize } = new ByteTokenizer({ vocabSize: config.model.vocab_size });
+      const fingerprint = configFingerprint(config, {
+        model,
+        tokenizer: { kind: "byte", vocabSize },
+        data: null,
+      });
+      const aggregation = await Aggregation.start(
+        {
+          config,
+          transport,
+          logger,
+          folder: join(folder.path, "master"),
+          masterId: folder.nodeId,
+          fingerprint: fingerprint.model,
+          initialState: async () => drawnState(model, config.run.seed),
+          takeOver: request.takeOver === true,
+          allowPublic: request.allowPublic === true,
+        },
+        signal,
+      );
+      const first = aggregation.outerStep;
+      if (request.drainOnly === true) await aggregation.drain(signal);
+      else await aggregation.run({ rounds: request.rounds, signal });
+      aggregation.stop();
+      return { outerStep: aggregation.outerStep, published: aggregation.outerStep - first };
+    } finally {
+      await folder.release();
+    }
+  } finally {
+    if (request.transport === undefined) await transport.close();
+    await logger.close();
+  }
+}
+
+function drawnState(model: TrainableModel, seed: number): Map<string, TensorData> {
+  initialize(model, seed);
+  return new Map(
+    model
+      .stateEntries()
+      .map(({ name, owner }) => [
+        name,
+        "value" in owner ? owner.value : { dtype: owner.dtype, shape: owner.shape, data: owner.data },
+      ]),
+  );
+}
+
+function loggerOptions({ config, stream = null, hooks = [] }: AggregatorRequest): LoggerOptions {
+  const { level, file, json_file: jsonFile } = config.logging;
+  return { runId: randomUUID(), level: parseLogLevel(level) ?? "INFO", file, jsonFile, stream, hooks };
+}
