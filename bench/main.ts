@@ -2,6 +2,8 @@
 
 import { parseArgs } from "node:util";
 import { benchCheckpoint, formatCheckpoint } from "./checkpoint.js";
+import { benchOuter } from "./outer.js";
+import { formatOuter } from "./outer-result.js";
 import { benchSafetensors, formatSafetensors } from "./safetensors.js";
 import { benchStartup, formatStartup } from "./startup.js";
 import { benchStep, formatStep } from "./step.js";
@@ -10,6 +12,7 @@ const usage = `npm run bench -- step [--sizes S,M] [--rounds 3] [--steps 20] [--
 npm run bench -- startup [--rounds 5] [--json]
 npm run bench -- safetensors [--rounds 3] [--size-mb 1000] [--threads 2] [--folder DIR] [--json]
 npm run bench -- checkpoint [--sizes M] [--rounds 3] [--threads 2] [--folder DIR] [--json]
+npm run bench -- outer [--rounds 3] [--threads 2] [--folder DIR] [--quick] [--json]
 `;
 
 const { values, positionals } = parseArgs({
@@ -22,6 +25,7 @@ const { values, positionals } = parseArgs({
     probe: { type: "string" },
     "size-mb": { type: "string", default: "1000" },
     folder: { type: "string" },
+    quick: { type: "boolean", default: false },
     json: { type: "boolean", default: false },
   },
 });
@@ -65,6 +69,19 @@ switch (positionals[0]) {
       log,
     });
     console.log(values.json ? JSON.stringify(result, null, 2) : formatCheckpoint(result));
+    break;
+  }
+  case "outer": {
+    const rounds = Number(values.rounds);
+    const result = await benchOuter({
+      computeRounds: Math.max(rounds, values.quick ? 1 : 5),
+      wholeRounds: rounds,
+      threads: Number(values.threads),
+      quick: values.quick,
+      folder: values.folder,
+      log,
+    });
+    console.log(values.json ? JSON.stringify(result, null, 2) : formatOuter(result));
     break;
   }
   default:
