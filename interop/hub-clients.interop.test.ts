@@ -1,16 +1,16 @@
 // The unmodified Python client, three versions of it, against the hub server: with hf_xet installed and no variable
 // set but HF_ENDPOINT. 2.x is the peer's; 1.33 (the last 1.x) and 1.19 (which still negotiates Xet) are installed
-// beside it once. The JavaScript client has its tests in test/hub-server/.
+// beside it once. The JavaScript client is in javascript-client.interop.test.ts.
 
 import { execFile, execFileSync } from "node:child_process";
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { connect, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { createHubServer, type HubServerOptions, type RequestLogEntry } from "../src/hub-server/index.js";
+import { cuttingRelay } from "./cutting-relay.js";
 
 const python = process.env.SPEEDTRONIC_PYTHON ?? "";
 const script = fileURLToPath(new URL("./hub_clients.py", import.meta.url));
@@ -88,34 +88,6 @@ async function runScenario(
   }
 }
 
-/** A relay that cuts the first connection over which more than `limit` bytes have come back. */
-async function cuttingRelay(endpoint: string, limit: number): Promise<{ endpoint: string; close(): void }> {
-  const { hostname, port } = new URL(endpoint);
-  let hasCut = false;
-  const relay = createServer((client) => {
-    const upstream = connect(Number(port), hostname);
-    let bytes = 0;
-    client.on("error", () => upstream.destroy());
-    upstream.on("error", () => client.destroy());
-    client.pipe(upstream);
-    upstream.on("data", (chunk: Buffer) => {
-      bytes += chunk.byteLength;
-      if (!hasCut && bytes > limit) {
-        hasCut = true;
-        client.destroy();
-        upstream.destroy();
-      } else if (!client.write(chunk)) {
-        upstream.pause();
-        client.once("drain", () => upstream.resume());
-      }
-    });
-    upstream.on("end", () => client.end());
-  });
-  await new Promise<void>((resolve) => relay.listen(0, "127.0.0.1", resolve));
-  const { port: relayPort } = relay.address() as { port: number };
-  return { endpoint: `http://127.0.0.1:${relayPort}`, close: () => relay.close() };
-}
-
 describe.runIf(existsSync(python)).each([
   ["2.x", undefined],
   ["1.33.0", "1.33.0"],
@@ -161,6 +133,15 @@ describe.runIf(existsSync(python)).each([
 
   scenario("strangers", "finds no private repository with another token or none", async (runIt) => {
     await runIt();
+  });
+
+  scenario("bad_token", "refuses a token that nobody has", async (runIt) => {
+    await runIt();
+  });
+
+  scenario("ranges", "sends parts of a file", async (runIt) => {
+    const { log } = await runIt();
+    expect(log.filter(({ path, status }) => path.endsWith("/large.bin") && status === 206)).toHaveLength(3);
   });
 
   // 1.19 gives up at once when a connection is cut.

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 import huggingface_hub
-from huggingface_hub import CommitOperationAdd, CommitOperationCopy, CommitOperationDelete, HfApi
+from huggingface_hub import CommitOperationAdd, CommitOperationCopy, CommitOperationDelete, HfApi, HfFileSystem
 from huggingface_hub.errors import (
     EntryNotFoundError,
     HfHubHTTPError,
@@ -188,6 +188,31 @@ def resume():
     path = write("large.bin", 25 * 2**20)
     api.upload_file(path_or_fileobj=str(path), path_in_repo="large.bin", repo_id=repo)
     assert download("large.bin") == path.read_bytes()
+
+
+def ranges():
+    """Parts of a large file, as who reads headers or single tensors does."""
+    api.create_repo(repo)
+    path = write("large.bin", 12 * 2**20 + 5)
+    api.upload_file(path_or_fileobj=str(path), path_in_repo="large.bin", repo_id=repo)
+    content = path.read_bytes()
+    files = HfFileSystem(token=token)
+    with files.open(f"{repo}/large.bin", "rb", block_size=2**16, cache_type="none") as opened:
+        for start, size in [(0, 8), (5_000_001, 70_000), (len(content) - 3, 3)]:
+            opened.seek(start)
+            assert opened.read(size) == content[start : start + size], start
+
+
+def bad_token():
+    """A token that nobody has is refused by every call; nothing comes of it."""
+    api.create_repo(repo)
+    wrong = HfApi(token="hf_" + "x" * 30)
+    raises(HfHubHTTPError, lambda: wrong.whoami(), 401)
+    raises(HfHubHTTPError, lambda: wrong.create_repo("lab/wrong"), 401)
+    raises(HfHubHTTPError, lambda: wrong.list_repo_files(repo), 401)
+    raises(HfHubHTTPError, lambda: wrong.upload_file(path_or_fileobj=b"x", path_in_repo="a", repo_id=repo), 401)
+    raises(HfHubHTTPError, lambda: wrong.delete_repo(repo), 401)
+    assert api.list_repo_files(repo) == [] and not api.repo_exists("lab/wrong")
 
 
 def lfs():
