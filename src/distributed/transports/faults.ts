@@ -134,12 +134,19 @@ class FaultyTransport implements Transport {
   }
 
   async open(revision: string, path: string, options: CallOptions = {}): Promise<ByteSource> {
-    return this.#run({ method: "open", path, revision }, options, async (kind) => {
-      const source = await this.#inner.open(revision, path, options);
-      if (kind !== "truncated") return this.#watch(source, revision, path, options);
-      await source.close?.();
-      throw truncated(this.title, path, source.sizeBytes);
-    });
+    const opened: ByteSource[] = [];
+    try {
+      return await this.#run({ method: "open", path, revision }, options, async (kind) => {
+        const source = await this.#inner.open(revision, path, options);
+        opened.push(source);
+        if (kind === "truncated") throw truncated(this.title, path, source.sizeBytes);
+        return this.#watch(source, revision, path, options);
+      });
+    } catch (error) {
+      // Nobody else can: the caller does not get it.
+      for (const source of opened) await source.close?.();
+      throw error;
+    }
   }
 
   commit(request: CommitRequest, options: CallOptions = {}): Promise<string> {

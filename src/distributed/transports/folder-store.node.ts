@@ -61,7 +61,12 @@ export class FolderStore {
   /** Makes the folders and the marker; what is there already stays. */
   async make(): Promise<void> {
     await this.guard("making it", async () => {
-      makeFolders(this.root);
+      try {
+        makeFolders(this.root);
+      } catch (error) {
+        if (codeOf(error) !== "EEXIST") throw error;
+        throw new TransportError("invalid", `${this.root} is a file: name a folder`, { cause: error });
+      }
       const known = new Set<string>([...FOLDERS, MARKER]);
       const foreign = (await readdir(this.root)).filter((name) => !known.has(name) && !name.startsWith("."));
       if (!(await lstatIf(this.path(MARKER))) && foreign.length > 0) {
@@ -153,8 +158,11 @@ export class FolderStore {
     await this.guard(`writing ${to.join("/")}`, async () => {
       makeFolders(this.path(...to.slice(0, -1)));
       await rename(this.path(...from), this.path(...to)).catch(async (error: unknown) => {
+        if (codeOf(error) !== "ENOENT") throw error;
         // A network file system may have done it and ask again after its answer was lost.
-        if (codeOf(error) !== "ENOENT" || (await lstatIf(this.path(...to))) === undefined) throw error;
+        if ((await lstatIf(this.path(...to))) !== undefined) return;
+        if ((await lstatIf(this.path(...from.slice(0, -1)))) === undefined) throw error;
+        throw tookTooLong(this.root, error);
       });
     });
   }
@@ -188,12 +196,7 @@ export class FolderStore {
         const found = await this.read(target);
         return found !== undefined && Buffer.compare(found, bytes) === 0;
       }
-      if (code === "ENOENT")
-        throw new TransportError(
-          "unavailable",
-          `${this.root}: the commit took so long that its files were taken for leftovers; try again`,
-          { cause: error },
-        );
+      if (code === "ENOENT") throw tookTooLong(this.root, error);
       if (code === "ENOTSUP" || code === "ENOSYS" || code === "EMLINK" || code === "EPERM")
         throw new TransportError(
           "invalid",
@@ -279,6 +282,15 @@ const PROBLEMS: Readonly<Record<string, readonly [TransportProblem, string]>> = 
   EMFILE: ["unavailable", "too many files are open"],
   ENFILE: ["unavailable", "too many files are open"],
 };
+
+/** What waited in tmp/ is gone. */
+function tookTooLong(root: string, cause: unknown): TransportError {
+  return new TransportError(
+    "unavailable",
+    `${root}: the commit took so long that its files were taken for leftovers; try again`,
+    { cause },
+  );
+}
 
 function codeOf(error: unknown): string | undefined {
   if (!(error instanceof Error) || !("syscall" in error)) return undefined;

@@ -43,8 +43,10 @@ export class CommitBudget {
       );
     }
     this.#times.push(time);
+    let isCounted = true;
     return () => {
-      const at = this.#times.indexOf(time);
+      const at = isCounted ? this.#times.indexOf(time) : -1;
+      isCounted = false;
       if (at >= 0) this.#times.splice(at, 1);
     };
   }

@@ -1,6 +1,7 @@
 // What an answer of a hub means for the caller: the kind of problem, when to come back, and what to do about it.
 
 import { TransportError, type TransportProblem } from "./errors.js";
+import { readText } from "./hub-text.js";
 
 export interface RequestFacts {
   /** For messages: `reading global/step_count.json of org/name at https://…`. */
@@ -19,6 +20,7 @@ const ADVICE: Partial<Record<TransportProblem, string>> = {
 };
 
 const MAX_TEXT = 200;
+const MAX_ERROR_BYTES = 1 << 16;
 
 /** Reads the rest of the answer for its message. `now` is in milliseconds. */
 export async function errorFromResponse(
@@ -100,9 +102,9 @@ function causeCodes(error: unknown): string[] {
 async function serverText(response: Response): Promise<string> {
   try {
     const isJson = response.headers.get("content-type")?.startsWith("application/json") === true;
-    const text = isJson ? await response.text() : "";
+    const text = isJson ? await readText(response, MAX_ERROR_BYTES) : undefined;
     if (!isJson) await response.body?.cancel();
-    const body: unknown = isJson ? JSON.parse(text.slice(0, 1 << 16)) : {};
+    const body: unknown = text === undefined ? {} : JSON.parse(text);
     const { error, message } = (body ?? {}) as { error?: unknown; message?: unknown };
     const said = typeof error === "string" ? error : typeof message === "string" ? message : "";
     return said

@@ -140,9 +140,13 @@ export class HubHttp {
         return errorFromNetwork(new Error("no answer"), request);
       return errorFromNetwork(broken, request);
     };
+    // Nothing is sent yet: not even a commit is in doubt.
+    if (signal.aborted) {
+      if (request.signal?.aborted === true) throw request.signal.reason;
+      throw errorFromNetwork(signal.reason, { ...request, isCommit: false });
+    }
     watch.touch();
     try {
-      signal.throwIfAborted();
       const body = watchedBody(request.body, () => watch.touch());
       const init = {
         method,

@@ -2,8 +2,12 @@
 
 import type { RepoFile } from "./contract.js";
 import { TransportError } from "./errors.js";
+import { isPlainPath, staysInside } from "./paths.js";
 
-/** Files of one page of a listing; folders are left out. */
+/**
+ * Files of one page of a listing. Folders are left out, and so are names that no connector takes (with a backslash, say):
+ * whoever puts such a file there must not stop all others. A path that leads out of the repository is `corrupt`.
+ */
 export function toRepoFiles(page: unknown, doing: string): RepoFile[] {
   if (!Array.isArray(page)) throw new TransportError("corrupt", `${doing}: the answer is not a list`);
   return page.flatMap((item: unknown) => {
@@ -12,8 +16,15 @@ export function toRepoFiles(page: unknown, doing: string): RepoFile[] {
     const large = lfs as { oid?: unknown; size?: unknown } | null | undefined;
     const sizeBytes = large?.size ?? size;
     const contentId = large?.oid ?? oid;
+    if (typeof path === "string" && !staysInside(path)) {
+      const shown = JSON.stringify(path.slice(0, 120));
+      throw new TransportError(
+        "corrupt",
+        `${doing}: the hub lists ${shown}, which leads out of the repository`,
+      );
+    }
     if (typeof path === "string" && isSize(sizeBytes) && typeof contentId === "string")
-      return [{ path, sizeBytes, contentId }];
+      return isPlainPath(path) ? [{ path, sizeBytes, contentId }] : [];
     throw new TransportError(
       "corrupt",
       `${doing}: an entry lacks its path, size or oid: ${JSON.stringify(item)?.slice(0, 120)}`,

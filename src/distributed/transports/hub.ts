@@ -12,6 +12,7 @@ import { type BlobOf, commitToHub } from "./hub-commit.js";
 import { type HubAnswer, HubHttp, type HubHttpOptions, type HubRequest } from "./hub-http.js";
 import { checkContent, hubPath, pause, repositoryKey } from "./hub-names.js";
 import { HubSource, type RetryRule } from "./hub-source.js";
+import { readText } from "./hub-text.js";
 import { nextPage, toCommitTimes, toRepoFiles } from "./hub-tree.js";
 import { checkOperations } from "./paths.js";
 
@@ -29,6 +30,8 @@ export interface HubTransportOptions extends HubHttpOptions {
 
 /** Paths asked about in one request. */
 const PATHS_PER_REQUEST = 500;
+/** A page of a listing has 1,000 entries of a few hundred bytes. */
+const MAX_JSON_BYTES = 1 << 24;
 const COMMIT_ID = /^[0-9a-f]{40,64}$/;
 
 export class HubTransport implements Transport, CommitLog {
@@ -243,7 +246,12 @@ export class HubTransport implements Transport, CommitLog {
 
   async #readJson(answer: HubAnswer, request: HubRequest): Promise<Readonly<Record<string, unknown>>> {
     if (!answer.response.ok) throw await this.#http.toError(answer, request);
-    const text = await answer.response.text();
+    const text = await readText(answer.response, MAX_JSON_BYTES);
+    if (text === undefined)
+      throw new TransportError(
+        "corrupt",
+        `${request.doing}: the answer has more than ${MAX_JSON_BYTES} bytes`,
+      );
     try {
       const value: unknown = JSON.parse(text);
       if (typeof value === "object" && value !== null) return value as Readonly<Record<string, unknown>>;

@@ -6,13 +6,19 @@ import { TransportError } from "./errors.js";
 
 const MAX_PATH_CHARS = 1024;
 
-/** Throws TransportError `invalid` for what is not a plain relative path with "/". */
+/** Whether no segment is empty, "." or "..": such a path stays below where it begins. */
+export function staysInside(path: string): boolean {
+  return path.split("/").every((segment) => segment !== "" && segment !== "." && segment !== "..");
+}
+
+/** Whether it is a plain relative path with "/". */
+export function isPlainPath(path: string): boolean {
+  return path.length <= MAX_PATH_CHARS && !/[\\\p{Cc}\p{Cs}]/u.test(path) && staysInside(path);
+}
+
+/** Throws TransportError `invalid` for what is not a plain relative path. */
 export function checkPath(path: string): void {
-  const isPlain =
-    path.length <= MAX_PATH_CHARS &&
-    !/[\\\p{Cc}\p{Cs}]/u.test(path) &&
-    path.split("/").every((segment) => segment !== "" && segment !== "." && segment !== "..");
-  if (isPlain) return;
+  if (isPlainPath(path)) return;
   const shown = JSON.stringify(path.slice(0, 120));
   throw new TransportError("invalid", `${shown} is not a plain path such as global/latest.safetensors`, {
     path,

@@ -4,6 +4,9 @@
 import { describe, expect, test } from "vitest";
 import type { FileContent, RepoOperation, Transport } from "../../../src/distributed/transports/contract.js";
 import { TransportError } from "../../../src/distributed/transports/errors.js";
+import { contentOf, put, remove } from "./content.js";
+
+export { contentOf, put, remove };
 
 export interface Subject {
   /** Another connector to the same repository, as another process would have it. */
@@ -12,25 +15,6 @@ export interface Subject {
 
 const utf8 = (text: string) => new TextEncoder().encode(text);
 const text = (bytes: Uint8Array | undefined) => bytes && new TextDecoder().decode(bytes);
-
-export function contentOf(value: string | Uint8Array, sizeBytes?: number): FileContent {
-  const bytes = typeof value === "string" ? utf8(value) : value;
-  return {
-    sizeBytes: sizeBytes ?? bytes.byteLength,
-    async *chunks() {
-      const middle = bytes.byteLength >> 1;
-      yield bytes.subarray(0, middle);
-      yield bytes.subarray(middle);
-    },
-  };
-}
-
-export const put = (path: string, value: string | Uint8Array): RepoOperation => ({
-  kind: "put",
-  path,
-  content: contentOf(value),
-});
-export const remove = (path: string): RepoOperation => ({ kind: "delete", path });
 
 /** The kind of the TransportError that `work` rejects with; what else it does is shown as it is. */
 export async function problemOf(work: Promise<unknown>): Promise<unknown> {
