@@ -98,7 +98,7 @@ export class ShardTracker implements SharedData {
     this.#told = place;
     for (const sequence of this.#sent.keys()) if (!kept.includes(sequence)) this.#sent.delete(sequence);
     const unconfirmed = groupShards([...this.#carried, ...[...this.#sent.values()].flat()]);
-    const share = dataShare(fields, { nodeId, corpus, unconfirmed });
+    const share = dataShare(fields, { nodeId, corpus, unconfirmed, shardCount: place.count });
     this.#used = Math.max(this.#used, this.#usedIn(place));
     this.#begun = place;
     this.#follow(place, share);
@@ -144,7 +144,11 @@ export class ShardTracker implements SharedData {
     const count = share.shardCount ?? place.count;
     if (share.mode === "walk" && place.queue.length + place.spare.length === 0) return;
     const isSameCut = count === place.count;
-    if (!isSameCut) this.#carried = [];
+    if (!isSameCut) {
+      this.#carried = [];
+      this.#sent.clear();
+      this.#used = 0;
+    }
     const [epoch, shard] = isWalking(place)
       ? walkedShard(place, place.walk, walkOrder)
       : (place.queue[place.at] ?? []);

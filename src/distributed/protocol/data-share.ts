@@ -28,12 +28,14 @@ export interface DataShareOptions {
   readonly corpus: Corpus;
   /** Shards that the node has trained and no version is known to count. */
   readonly unconfirmed: readonly DoneShards[];
+  /** Shards that the corpus was cut into when those were trained: in another cut, their numbers mean other samples. */
+  readonly shardCount: number;
 }
 
 /** `fields`: the keys of the version's record. */
 export function dataShare(
   fields: RecordFields | undefined,
-  { nodeId, corpus, unconfirmed }: DataShareOptions,
+  { nodeId, corpus, unconfirmed, shardCount: cut }: DataShareOptions,
 ): DataShare {
   const walk = (reason: DataShare["reason"]): DataShare => ({
     mode: "walk",
@@ -53,9 +55,8 @@ export function dataShare(
     return walk("damaged_leases");
   }
   const { shardCount } = table;
-  const trained = new Set(
-    unconfirmed.flatMap(({ epoch, shards }) => shards.map((shard) => `${epoch}:${shard}`)),
-  );
+  const known = shardCount === cut ? unconfirmed : [];
+  const trained = new Set(known.flatMap(({ epoch, shards }) => shards.map((shard) => `${epoch}:${shard}`)));
   const isOpen = ([epoch, shard]: ShardRef) => !trained.has(`${epoch}:${shard}`);
   const refs = ({ epoch, shards }: DoneShards) => shards.map((shard): ShardRef => [epoch, shard]);
   const held = leasesOf(table, nodeId).flatMap(refs);

@@ -15,6 +15,7 @@ import {
   DEFAULT_SHARD_COUNT,
   type DoneReport,
   type LeaseTable,
+  MAX_OPEN_EPOCHS,
   updateLeases,
 } from "./leases.js";
 import type { RoundPlan } from "./master-contract.js";
@@ -74,10 +75,12 @@ export function leaseFields({ shardCount = DEFAULT_SHARD_COUNT }: LeaseFieldsOpt
     const done = reports
       .filter(({ report }) => isSame(report.corpus, corpus) && report.shardCount === table.shardCount)
       .flatMap(({ nodeId, report }) => report.done.map((shards): DoneReport => ({ nodeId, ...shards })));
+    // However much a node asks for: its even part of what may be open, so that the others get theirs.
+    const most = MAX_OPEN_EPOCHS * Math.ceil(table.shardCount / Math.max(1, members.length));
     const leases = updateLeases(table, {
       live: members.map(([nodeId]) => nodeId),
       done,
-      wanted: new Map(members.map(([nodeId, { wanted }]) => [nodeId, wanted])),
+      wanted: new Map(members.map(([nodeId, { wanted }]) => [nodeId, Math.min(wanted, most)])),
     });
     return {
       [CORPUS_KEY]: { ...corpus },

@@ -9,7 +9,7 @@ import { hash30 } from "./numbers.js";
 
 export const DEFAULT_SHARD_COUNT = 1024;
 /** Nodes that are done with an epoch go on with the next one while others still work. Beyond these they wait. */
-const MAX_OPEN_EPOCHS = 2;
+export const MAX_OPEN_EPOCHS = 2;
 
 export interface LeaseSettings {
   readonly shardCount: number;
