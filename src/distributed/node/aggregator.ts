@@ -19,6 +19,7 @@ import type { JsonValue } from "../wire/python-json.js";
 import { AggregatorError } from "./aggregator-errors.js";
 import { type DeltaModel, deltaModel, inspectDelta } from "./aggregator-inspect.js";
 import { openRun } from "./aggregator-open.js";
+import { isTemporary, patienceMs, waitingPayload } from "./aggregator-patience.js";
 import { BehindError, publishRound } from "./aggregator-publish.js";
 import { isSameOwner } from "./aggregator-record.js";
 import { deltaCacheName, deltaCachePrefix, listDeltas, readRunHead } from "./aggregator-repository.js";
@@ -52,8 +53,6 @@ export interface RunLimits {
   readonly rounds?: number | undefined;
   readonly signal?: AbortSignal | undefined;
 }
-
-const LONGEST_WAIT_MS = 60_000;
 
 export class Aggregator {
   readonly #options: AggregatorOptions;
@@ -109,24 +108,41 @@ export class Aggregator {
         failures = 0;
       } catch (error) {
         if (signal?.aborted) return;
-        if (!(error instanceof TransportError && error.isTransient)) throw error;
-        failures++;
-        waitMs =
-          error.retryAfterMs ?? Math.min(pollIntervalMs * 2 ** Math.min(failures, 20), LONGEST_WAIT_MS);
-        this.#emit("aggregator_waiting", { problem: error.problem, error: error.message, wait_ms: waitMs });
+        if (!isTemporary(error)) throw error;
+        waitMs = patienceMs(error, ++failures, pollIntervalMs);
+        this.#emit("aggregator_waiting", waitingPayload(error, waitMs));
       }
       if (this.#rounds < target) await clock.sleep(waitMs, signal);
     }
   }
 
-  /** Rounds without a quorum until nothing usable is left; call it when the nodes have stopped. */
+  /**
+   * Rounds without a quorum until nothing usable is left; call it when the nodes have stopped. Temporary trouble is
+   * waited out until `signal` aborts.
+   * @throws AggregatorError `fenced`; TransportError that is not temporary, or was still there when `signal` aborted.
+   */
   async drain(signal?: AbortSignal): Promise<void> {
-    await this.#feed({ type: "drain" }, signal);
-    for (;;) {
-      await this.poll(signal);
-      if (isDrained(this.#master) || signal?.aborted === true) return;
-      await this.#options.surroundings.clock.sleep(this.#options.pollIntervalMs, signal);
+    const { surroundings, pollIntervalMs } = this.#options;
+    let failures = 0;
+    let trouble: TransportError | undefined;
+    while (signal?.aborted !== true) {
+      let waitMs = pollIntervalMs;
+      try {
+        if (!this.#master.isDraining) await this.#feed({ type: "drain" }, signal);
+        await this.poll(signal);
+        if (isDrained(this.#master)) return;
+        failures = 0;
+        trouble = undefined;
+      } catch (error) {
+        if (signal?.aborted) throw trouble ?? error;
+        if (!isTemporary(error)) throw error;
+        trouble = error;
+        waitMs = patienceMs(error, ++failures, pollIntervalMs);
+        this.#emit("aggregator_waiting", waitingPayload(error, waitMs));
+      }
+      await surroundings.clock.sleep(waitMs, signal);
     }
+    if (trouble !== undefined) throw trouble;
   }
 
   /**

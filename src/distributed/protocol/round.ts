@@ -17,6 +17,12 @@ import { mergeWeights, momentumAt } from "./merge-policy.js";
 /** Versions for which the ledger keeps entries of files that are gone, so that nodes learn what became of them. */
 export const LEDGER_VERSIONS = 256;
 
+/**
+ * No training makes a longer delta. Without a clip one that is just finite would go into the momentum, and every later
+ * round would come out infinite, whatever honest deltas it is made of.
+ */
+const LONGEST_NORM = 1e30;
+
 type GoodInspection = Extract<Inspection, { readonly ok: true }>;
 
 export interface UsableDelta {
@@ -65,6 +71,8 @@ export function sortDeltas(state: MasterState, parent: number): Sorting {
     if (inspection.isZero) drop("rejected", "empty: every value is 0");
     else if (!Number.isFinite(inspection.norm))
       drop("rejected", `non_finite: its norm is ${inspection.norm}`);
+    else if (inspection.norm > LONGEST_NORM)
+      drop("rejected", `overflow: its norm is ${inspection.norm}, sums of such deltas leave float32`);
     else if (twin !== undefined) drop("rejected", `duplicate: the same content as ${twin}`);
     else if (age < 0) {
       drop("rejected", `unknown_base: based on version ${inspection.baseOuterStep}, the newest is ${parent}`);

@@ -29,9 +29,15 @@ export class SimulatedDisk {
   };
   readonly scratch: Files = new Map();
   #record: string | undefined;
+  readonly #writes = new Set<{ readonly process: SimulatedProcess }>();
 
   constructor(options: DiskOptions) {
     this.#options = options;
+  }
+
+  /** Nothing that a living process writes is on its way. */
+  get isQuiet(): boolean {
+    return [...this.#writes].every(({ process }) => process.isDead);
   }
 
   /** The files of a training node, as `process` sees them. */
@@ -104,9 +110,12 @@ export class SimulatedDisk {
   }
 
   /** Until the bytes are safe. Now and then a disk takes its time. */
-  #writing(process: SimulatedProcess): Promise<void> {
+  async #writing(process: SimulatedProcess): Promise<void> {
     const { random } = this.#options;
-    return process.sleep(random.chance(0.1) ? random.between(100, 4000) : random.between(1, 20));
+    const write = { process };
+    this.#writes.add(write);
+    await process.sleep(random.chance(0.1) ? random.between(100, 4000) : random.between(1, 20));
+    this.#writes.delete(write);
   }
 
   #sha256(bytes: Uint8Array): string {

@@ -32,10 +32,16 @@ export class Network {
   readonly #options: NetworkOptions;
   readonly #server: MemoryTransport;
   #overtakers = 0;
+  #commitsUnderWay = 0;
 
   constructor(options: NetworkOptions) {
     this.#options = options;
     this.#server = new MemoryTransport(options.repository);
+  }
+
+  /** Commits that have not arrived yet, whether or not anybody still waits for the answer. */
+  get commitsUnderWay(): number {
+    return this.#commitsUnderWay;
   }
 
   connect(process: SimulatedProcess, random: RandomStream): Transport {
@@ -64,7 +70,9 @@ export class Network {
         answer(() => reject(error), error instanceof TransportError ? error.problem : String(error));
       signal?.addEventListener("abort", onAbort, { once: true });
       if (plan.patienceMs !== undefined) time.after(plan.patienceMs, () => fail(noAnswer(kind)));
+      if (kind === "commit") this.#commitsUnderWay++;
       time.after(plan.requestMs, () => {
+        if (kind === "commit") this.#commitsUnderWay--;
         if (process.isDead && !plan.outlivesSender) return;
         void this.#serve(kind, plan, work).then(
           (value) => time.after(plan.answerMs, () => answer(() => resolve(value), "ok")),

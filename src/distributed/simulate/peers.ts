@@ -21,14 +21,19 @@ const RECIPES: Partial<Record<FaultName, Recipe>> = {
   "stale-peer": (random, newest) => ({ base: random.whole(-1, newest), value: random.between(-0.01, 0.01) }),
 };
 
-/** One for each of the faults that ask for it. They go on until the faults end. */
-export function startPeers(world: World): void {
+/** One for each of the faults that ask for it. They go on until the faults end; returns how many still do. */
+export function startPeers(world: World): () => number {
+  let alive = 0;
   for (const [fault, recipe] of Object.entries(RECIPES)) {
     if (!world.faults.has(fault as FaultName)) continue;
-    void live(world, fault as FaultName, recipe).catch((error: unknown) =>
-      world.violate("live", `${fault} stopped with ${String(error)}`),
-    );
+    alive++;
+    void live(world, fault as FaultName, recipe)
+      .catch((error: unknown) => world.violate("live", `${fault} stopped with ${String(error)}`))
+      .finally(() => {
+        alive--;
+      });
   }
+  return () => alive;
 }
 
 async function live(world: World, fault: FaultName, recipe: Recipe): Promise<void> {

@@ -72,7 +72,7 @@ export async function simulateFleet(options: SimulationOptions): Promise<Simulat
     }
     time.after(random.between(0, 15_000), () => master.start());
     if (faults.has("master-crash")) void crashMaster(world, master, director);
-    startPeers(world);
+    const peersAlive = startPeers(world);
     const isTrained = () =>
       (auditor.newest?.publication.outerStep ?? 0) >= rounds || workers.every((worker) => worker.isStopped);
     await until(isTrained, rounds * 60_000 + 300_000);
@@ -85,6 +85,15 @@ export async function simulateFleet(options: SimulationOptions): Promise<Simulat
     for (const worker of workers) worker.finish();
     if (!(await until(() => workers.every(({ isStopped }) => isStopped), QUIET_MS)))
       return world.violate("live", "not every worker stops");
+    const isArrived = () => peersAlive() === 0 && world.network.commitsUnderWay === 0;
+    if (!(await until(isArrived, QUIET_MS))) return world.violate("live", "commits are under way for ever");
+    // Whoever had no answer when it stopped has kept what it had: it is sent by the next process.
+    const late = workers.filter(({ hasUnsent }) => hasUnsent);
+    for (const worker of late) worker.start({ upTo: 0, resume: 0, isCatchingUp: true });
+    if (!(await until(() => late.every(({ isStopped }) => isStopped), QUIET_MS)))
+      return world.violate("live", "not every worker stops after it has sent the rest");
+    for (const { setup } of late.filter(({ hasUnsent }) => hasUnsent))
+      world.violate("live", `${setup.nodeId} does not send what it kept, with a repository that answers`);
     for (let closing = 0; ; closing++) {
       master.drain();
       if (!(await until(() => master.isDrained && master.sleepers === 0, QUIET_MS)))
@@ -98,7 +107,7 @@ export async function simulateFleet(options: SimulationOptions): Promise<Simulat
     }
     world.log("director", "all is quiet");
     for (const worker of workers) worker.start({ upTo: 0, resume: 0, isCatchingUp: true });
-    if (!(await until(() => workers.every(({ isStopped }) => isStopped), QUIET_MS)))
+    if (!(await until(() => workers.every(({ isQuiet }) => isQuiet), QUIET_MS)))
       return world.violate("live", "not every worker stops in the end");
     auditor.auditEnd();
     for (const worker of workers) worker.checkEnd();

@@ -63,6 +63,7 @@ export class SimulatedWorker {
   #life: Life | undefined;
   #lastPlace = 0;
   #isStopped = false;
+  #hasUnsent = false;
 
   constructor(world: World, setup: WorkerSetup) {
     this.#world = world;
@@ -86,9 +87,19 @@ export class SimulatedWorker {
     return this.#life !== undefined;
   }
 
-  /** The last process ended by itself, with everything sent. */
+  /** The last process ended by itself. */
   get isStopped(): boolean {
     return this.#isStopped;
+  }
+
+  /** The disk may be slower than the process is willing to wait at its end. */
+  get isQuiet(): boolean {
+    return this.#isStopped && this.#disk.isQuiet;
+  }
+
+  /** It left deltas for the next process to send, as it does without an answer of the repository. */
+  get hasUnsent(): boolean {
+    return this.#isStopped && this.#hasUnsent;
   }
 
   /**
@@ -181,6 +192,7 @@ export class SimulatedWorker {
     await node.stop(model, STOP_MS);
     this.#check(life);
     await this.#saveCheckpoint(life, node.summary());
+    this.#hasUnsent = node.state.pending.some(({ stage }) => stage !== "sent");
     this.#life = undefined;
     this.#isStopped = true;
   }

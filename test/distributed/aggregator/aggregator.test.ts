@@ -160,10 +160,10 @@ describe("rounds", () => {
 
   test("a delta whose sum would overflow goes, the others stay", async () => {
     const repository = new FakeRepository();
-    const { aggregator } = await start({ repository, weights, settings: { outerLr: 2 } });
+    const { aggregator } = await start({ repository, weights, settings: { outerLr: 1e10 } });
     repository.write({
       "nodes/a/delta_1.safetensors": await deltaFile({ nodeId: "a" }, f32("w", 1, 2, -0.25)),
-      "nodes/b/delta_1.safetensors": await deltaFile({ nodeId: "b" }, f32("w", 3.4e38, 3.4e38, 3.4e38)),
+      "nodes/b/delta_1.safetensors": await deltaFile({ nodeId: "b" }, f32("w", 1e29, 1e29, 1e29)),
     });
     await aggregator.poll();
     await aggregator.poll();
@@ -175,6 +175,27 @@ describe("rounds", () => {
     await aggregator.poll();
     const fates = ledgerOf(repository).map(({ nodeId, fate, reason }) => [nodeId, fate, reason.slice(0, 9)]);
     expect(fates).toContainEqual(["b", "rejected", "overflow:"]);
+  });
+
+  test("a delta that is just finite does not get into the momentum, where it would spoil every later round", async () => {
+    const repository = new FakeRepository();
+    const settings = { merge: "tokens", clipFactor: null, outerLr: 1, momentumWarmupRounds: 1 } as const;
+    const { aggregator } = await start({ repository, weights, settings });
+    repository.write({
+      "nodes/b/delta_1.safetensors": await deltaFile({ nodeId: "b" }, f32("w", 3e38, 0, 0)),
+    });
+    await aggregator.poll();
+    expect(repository.record.outerStep).toBe(0);
+    await sendGolden(repository, 1);
+    await aggregator.poll();
+    await sendGolden(repository, 2);
+    await aggregator.poll();
+    const fates = ledgerOf(repository).map(({ path, fate, outerStep }) => [path, fate, outerStep]);
+    expect(fates.sort()).toEqual([
+      ["nodes/a/delta_1.safetensors", "applied", 1],
+      ["nodes/a/delta_2.safetensors", "applied", 2],
+      ["nodes/b/delta_1.safetensors", "rejected", 1],
+    ]);
   });
 
   test("a thousandfold delta is shortened to the running median", async () => {

@@ -20,6 +20,30 @@ test("the same seed gives the same events, another one others", async () => {
   expect((await c!).logSha256).not.toBe((await a!).logSha256);
 });
 
+test("with all faults nothing is violated, for ten seeds", async () => {
+  const found = [];
+  const fates = { applied: 0, rejected: 0, stale: 0 };
+  for (let seed = 1; seed <= 10; seed++) {
+    const { violations, fates: counts } = await simulateFleet({ ...small, seed });
+    for (const violation of violations) found.push({ seed, ...violation });
+    for (const fate of ["applied", "rejected", "stale"] as const) fates[fate] += counts[fate] ?? 0;
+  }
+  expect(found).toEqual([]);
+  // The faults were there.
+  expect(Object.values(fates).every((count) => count > 0)).toBe(true);
+});
+
+test("a node that stopped without an answer sends what it kept before the run is judged", async () => {
+  const { violations, fates } = await simulateFleet({
+    workers: 8,
+    rounds: 20,
+    seed: 29,
+    newHasher: newSha256,
+  });
+  expect(violations).toEqual([]);
+  expect(fates.undecided).toBeUndefined();
+});
+
 test("faults have names", () => {
   expect(parseFaults("all")).toEqual(FAULT_NAMES);
   expect(parseFaults("none")).toEqual([]);
