@@ -14,6 +14,8 @@ export interface HubLimits {
   readonly maxRepoFiles: number;
   /** Largest other request with a JSON or form body. */
   readonly maxJsonBytes: number;
+  /** The same for who may not write: such a question names paths at most. */
+  readonly maxReaderJsonBytes: number;
   /** Files above this are listed as LFS files, and clients that negotiate upload them on their own. */
   readonly lfsThresholdBytes: number;
   /** A body without a single new byte for this long is given up. There is no limit on the whole time. */
@@ -32,6 +34,7 @@ export const defaultHubLimits: HubLimits = {
   maxCommitOperations: 10_000,
   maxRepoFiles: 100_000,
   maxJsonBytes: 16 * MiB,
+  maxReaderJsonBytes: 4 * MiB,
   lfsThresholdBytes: 10 * MiB,
   stallTimeoutMs: 60_000,
   uploadUrlLifetimeMs: 3_600_000,

@@ -2,7 +2,7 @@
 
 import { createServer as createHttpServer, type Server } from "node:http";
 import { createServer as createHttpsServer } from "node:https";
-import type { AddressInfo } from "node:net";
+import type { AddressInfo, Socket } from "node:net";
 import { createAdaptorServer } from "@hono/node-server";
 import type { Hono } from "hono";
 import { ConfigError } from "../util/errors.js";
@@ -48,6 +48,8 @@ export interface HubServer {
 const IDLE_SOCKET_MS = 300_000;
 const HEADERS_TIMEOUT_MS = 30_000;
 const KEEP_ALIVE_MS = 65_000;
+/** More are turned away at once, so that there are always files left to open. */
+const MAX_CONNECTIONS = 4096;
 
 /** Throws ConfigError for a folder in use, a bad token file, or an open address without tokens. */
 export async function createHubServer(options: HubServerOptions): Promise<HubServer> {
@@ -108,6 +110,8 @@ async function startServer(
   server.headersTimeout = HEADERS_TIMEOUT_MS;
   server.keepAliveTimeout = KEEP_ALIVE_MS;
   server.timeout = IDLE_SOCKET_MS;
+  server.maxConnections = MAX_CONNECTIONS;
+  watchConnections(server, tls === undefined ? "connection" : "secureConnection");
   await new Promise<void>((resolve, reject) => {
     server.once("error", reject);
     server.listen(port, host, () => {
@@ -118,12 +122,35 @@ async function startServer(
   return server;
 }
 
+/** The requests that each open connection is answering. Node's own idea of "idle" leaves out those never used. */
+const openRequests = new WeakMap<Server, Map<Socket, number>>();
+
+function watchConnections(server: Server, event: "connection" | "secureConnection"): void {
+  const connections = new Map<Socket, number>();
+  openRequests.set(server, connections);
+  server.on(event, (socket: Socket) => {
+    connections.set(socket, 0);
+    socket.once("close", () => connections.delete(socket));
+  });
+  server.on("request", ({ socket }, response) => {
+    connections.set(socket, (connections.get(socket) ?? 0) + 1);
+    response.once("close", () => {
+      const left = connections.get(socket);
+      if (left !== undefined) connections.set(socket, left - 1);
+    });
+  });
+}
+
+function closeQuietConnections(server: Server): void {
+  for (const [socket, open] of openRequests.get(server) ?? []) if (open === 0) socket.destroy();
+}
+
 async function stopServer(server: Server | undefined, graceMs: number): Promise<void> {
   if (server === undefined) return;
   const closed = new Promise<void>((resolve) => server.close(() => resolve()));
-  server.closeIdleConnections();
-  // A connection becomes idle when its answer is out, and would then be kept alive.
-  const sweeper = setInterval(() => server.closeIdleConnections(), 50);
+  closeQuietConnections(server);
+  // A connection becomes quiet when its answer is out, and would then be kept alive.
+  const sweeper = setInterval(() => closeQuietConnections(server), 50);
   const force = setTimeout(() => server.closeAllConnections(), graceMs);
   await closed;
   clearInterval(sweeper);

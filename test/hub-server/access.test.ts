@@ -24,7 +24,7 @@ const outcome = ({ status, headers }: { status: number; headers: Headers }) => [
   headers.get("x-error-code"),
 ];
 
-describe("a token", () => {
+describe("security: a token", () => {
   it("has a name and a role", async () => {
     const hub = await guardedHub();
     const who = await hub.ask("/api/whoami-v2", { token: READER });
@@ -60,7 +60,7 @@ describe("a token", () => {
   });
 });
 
-describe("a private repository", () => {
+describe("security: a private repository", () => {
   const paths = [
     "/api/models/lab/NAME",
     "/api/models/lab/NAME/revision/main",
@@ -105,7 +105,7 @@ describe("a private repository", () => {
   });
 });
 
-describe("writing", () => {
+describe("security: writing", () => {
   it("needs a token of role write that covers the repository", async () => {
     const hub = await guardedHub();
     const before = (await hub.ask("/api/models/lab/public")).json.sha;
@@ -132,7 +132,7 @@ describe("writing", () => {
   });
 });
 
-describe("an upload address", () => {
+describe("security: an upload address", () => {
   const content = "weights";
   const oid = sha256(content);
 
@@ -185,7 +185,7 @@ describe("an upload address", () => {
   });
 });
 
-describe("the token file", () => {
+describe("security: the token file", () => {
   const open = async (text: string, mode = 0o600) => {
     const path = join(scratch(), "tokens");
     writeFileSync(path, text);
@@ -241,7 +241,7 @@ describe("the token file", () => {
   });
 });
 
-describe("web pages", () => {
+describe("security: web pages", () => {
   const preflight = (hub: TestHub, origin: string) =>
     hub.ask("/api/models/lab/run/commit/main", {
       method: "OPTIONS",
@@ -307,7 +307,7 @@ describe("web pages", () => {
   });
 });
 
-describe("the log", () => {
+describe("security: the log", () => {
   it("has one line per request, without tokens, signatures and queries", async () => {
     const entries: RequestLogEntry[] = [];
     const hub = await openHub({

@@ -46,7 +46,7 @@ const outcome = ({ status, headers }: { status: number; headers: Headers }) => [
 ];
 const commitPath = "/api/models/lab/run/commit/main";
 
-describe("too much", () => {
+describe("security: too much", () => {
   it.each([
     ["a file inside a commit", [file("a", "x".repeat(1001))]],
     ["a commit", [file("a", "x".repeat(1000)), file("b", "y".repeat(1000)), file("c", "z".repeat(1000))]],
@@ -114,7 +114,7 @@ describe("too much", () => {
   });
 });
 
-describe("without end", () => {
+describe("security: without end", () => {
   it.each([
     ["lines", "\n", header],
     ["a content", "A".repeat(100), `${header}{"key":"file","value":{"path":"a","content":"`],
@@ -148,7 +148,7 @@ describe("without end", () => {
   });
 });
 
-describe("too long", () => {
+describe("security: too long", () => {
   it("without a byte ends the request", async () => {
     const hub = await openHubWithRepo({ limits: small });
     const body = new ReadableStream<Uint8Array>({

@@ -48,7 +48,7 @@ function outside(root: string): string[] {
   return [...readdirSync(join(root, "..")), ...readdirSync(root), ...readdirSync(join(root, "repos/models"))];
 }
 
-describe("a bad path", () => {
+describe("security: a bad path", () => {
   it.each(bad)("%j is refused in commits, uploads, listings and downloads", async (path) => {
     const hub = await openHubWithRepo();
     const before = outside(hub.root);
@@ -112,7 +112,7 @@ describe("a bad path", () => {
   });
 });
 
-describe("a path", () => {
+describe("security: a path", () => {
   it("is taken or refused, and what is taken stays inside", () => {
     const piece = fc.constantFrom(
       "a",

@@ -30,11 +30,10 @@ export function requireRead(identity: Identity, repo: Repository): void {
   if (repo.info.isPrivate && !covers(identity, repo.info.id)) throw repoNotFound(repo.name);
 }
 
-/** Throws HubError 401 or 403 unless the caller may change repositories of this name. */
-export function requireWrite(identity: Identity, id: RepoId): void {
-  const name = formatRepoId(id);
+/** Throws HubError 401 or 403 unless the caller may change some repository: before its words are read. */
+export function requireWriter(identity: Identity, what = "a repository"): void {
   if (identity.role === undefined) {
-    throw new HubError(401, "InvalidCredentials", `changing ${name} needs a token`, {
+    throw new HubError(401, "InvalidCredentials", `changing ${what} needs a token`, {
       headers: { "WWW-Authenticate": 'Bearer realm="hub"' },
     });
   }
@@ -42,9 +41,15 @@ export function requireWrite(identity: Identity, id: RepoId): void {
     throw new HubError(
       403,
       "Forbidden",
-      `the token of ${identity.name} may only read; changing ${name} needs role write`,
+      `the token of ${identity.name} may only read; changing ${what} needs role write`,
     );
   }
+}
+
+/** Throws HubError 401 or 403 unless the caller may change repositories of this name. */
+export function requireWrite(identity: Identity, id: RepoId): void {
+  const name = formatRepoId(id);
+  requireWriter(identity, name);
   if (!covers(identity, id)) {
     throw new HubError(403, "Forbidden", `the token of ${identity.name} does not cover ${name}`);
   }

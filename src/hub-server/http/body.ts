@@ -1,6 +1,7 @@
 // Reading request bodies: in pieces, never more than allowed, and given up when nothing arrives for a while. There
 // is no limit on the whole time, since slow lines are healthy.
 
+import { parseForeignJson } from "../../util/json-depth.js";
 import { badRequest, HubError, tooLarge } from "../errors.js";
 import type { Call } from "./call.js";
 
@@ -64,9 +65,10 @@ export async function* bodyChunks({ c, hub }: Call, maxBytes: number): AsyncGene
 }
 
 export async function readText(call: Call): Promise<string> {
+  const { maxJsonBytes, maxReaderJsonBytes } = call.hub.limits;
+  const most = call.identity.role === "write" ? maxJsonBytes : Math.min(maxJsonBytes, maxReaderJsonBytes);
   const chunks: Uint8Array[] = [];
-  for await (const chunk of bodyChunks(call, call.hub.limits.maxJsonBytes))
-    chunks.push(Uint8Array.from(chunk));
+  for await (const chunk of bodyChunks(call, most)) chunks.push(Uint8Array.from(chunk));
   try {
     return new TextDecoder("utf-8", { fatal: true }).decode(Buffer.concat(chunks));
   } catch {
@@ -81,7 +83,7 @@ export async function readJson(call: Call): Promise<Record<string, unknown>> {
 export function parseJsonObject(text: string, what: string): Record<string, unknown> {
   let value: unknown;
   try {
-    value = JSON.parse(text);
+    value = parseForeignJson(text);
   } catch (error) {
     throw badRequest(`${what} is not JSON (${(error as Error).message.slice(0, 120)})`);
   }

@@ -18,6 +18,8 @@ export interface CommitLine<Sink extends ContentSink> {
 
 /** Of a line without the content: paths, titles and descriptions. */
 const MAX_LINE_BYTES = 2 ** 18;
+/** In one commit. No client sends any but the last. */
+const MAX_BLANK_LINES = 1000;
 
 const Byte = { newline: 0x0a, quote: 0x22, backslash: 0x5c, colon: 0x3a, comma: 0x2c };
 const opens = new Set([0x7b, 0x5b]);
@@ -71,6 +73,7 @@ class LineScanner<Sink extends ContentSink> {
   #isEscaped = false;
   #lastString = "";
   #isValueNext = false;
+  #blankLines = 0;
 
   scan(chunk: Uint8Array, from: number): Stop {
     for (let position = from; position < chunk.byteLength; position++) {
@@ -130,7 +133,12 @@ class LineScanner<Sink extends ContentSink> {
     this.#isEscaped = false;
     this.#isValueNext = false;
     this.#sink = undefined;
-    if (text.trim() === "") return undefined;
+    if (text.trim() === "") {
+      this.#blankLines += 1;
+      if (this.#blankLines > MAX_BLANK_LINES)
+        throw tooLarge(`the commit has more than ${MAX_BLANK_LINES} blank lines`);
+      return undefined;
+    }
     const json = parseJsonObject(text, "a line of the commit");
     return sink === undefined ? { json } : { json, sink };
   }

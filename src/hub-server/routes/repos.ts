@@ -1,6 +1,6 @@
 // Making, describing and deleting repositories.
 
-import { covers, requireRead, requireWrite } from "../auth/identity.js";
+import { covers, requireRead, requireWrite, requireWriter } from "../auth/identity.js";
 import { badRequest, HubError, repoNotFound } from "../errors.js";
 import { isObject, readJson } from "../http/body.js";
 import type { Call, RepoCall, Route } from "../http/call.js";
@@ -14,6 +14,7 @@ import { commitRequest } from "./commit-request.js";
 
 async function createRepo(call: Call): Promise<Response> {
   const { c, hub, identity, base } = call;
+  requireWriter(identity);
   const body = await readJson(call);
   const id = repoOf(body, identity.name);
   requireWrite(identity, id);
@@ -35,13 +36,20 @@ async function createRepo(call: Call): Promise<Response> {
       ...files.map((value) => ({ key: "file", value })),
     ];
     const text = lines.map((line) => JSON.stringify(line)).join("\n");
-    await commitRequest({ ...call, repo }, "main", [Buffer.from(text)]);
+    try {
+      await commitRequest({ ...call, repo }, "main", [Buffer.from(text)]);
+    } catch (error) {
+      // What was refused must not leave an empty repository behind.
+      await hub.store.delete(repo);
+      throw error;
+    }
   }
   return c.json({ ...description, private: isPrivate });
 }
 
 async function deleteRepo(call: Call): Promise<Response> {
   const { c, hub, identity } = call;
+  requireWriter(identity);
   const id = repoOf(await readJson(call), identity.name);
   const repo = await hub.store.find(id);
   if (repo === undefined) throw repoNotFound(formatRepoId(id));
