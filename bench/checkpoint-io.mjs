@@ -3,8 +3,10 @@
 // Arguments: the size as JSON (see sizes.ts), threads, folder.
 
 import { join } from "node:path";
-import { CheckpointStore, loadCheckpoint } from "../dist/checkpoint/index.js";
-import { buildRuntime } from "../dist/index.js";
+import { importBuilt } from "./dist.mjs";
+
+const { CheckpointStore, loadCheckpoint } = await importBuilt("checkpoint/index.js");
+const { buildRuntime } = await importBuilt("index.js");
 
 const [sizeText, threads, folder] = process.argv.slice(2);
 const size = JSON.parse(sizeText);
@@ -37,16 +39,28 @@ const runtime = await buildRuntime(
   },
 );
 await runtime.trainer.fit();
+const { snapshotMs, copyMs } = await measureSnapshots(runtime.engine);
 await runtime.close();
 
 const path = saved.at(-1).path;
 const { content } = await loadCheckpoint(path);
-const arrays = [...content.model.values(), ...content.optimizer.values()].map(({ data }) => data);
-const unique = [...new Set(arrays)];
-const target = unique.map((data) => new data.constructor(data.length));
-const copy = () => {
-  for (const [i, data] of unique.entries()) target[i].set(data);
-};
+
+/** What training waits for, without training: by turns with a plain copy of the same values into memory that is there. */
+async function measureSnapshots(engine) {
+  const times = { snapshotMs: [], copyMs: [] };
+  let { buffers } = await engine.snapshot();
+  const sources = buffers.map((buffer) => new Float32Array(buffer));
+  const targets = sources.map(({ length }) => new Float32Array(length).fill(1));
+  for (let i = 0; i < 20; i++) {
+    const start = performance.now();
+    ({ buffers } = await engine.snapshot(buffers));
+    const between = performance.now();
+    for (const [index, source] of sources.entries()) targets[index].set(source);
+    times.snapshotMs.push(between - start);
+    times.copyMs.push(performance.now() - between);
+  }
+  return times;
+}
 
 async function timed(repeats, work) {
   const times = [];
@@ -58,10 +72,8 @@ async function timed(repeats, work) {
   return times;
 }
 
-copy();
 const store = new CheckpointStore({ directory: join(folder, "alone"), keepLast: 1, runId: "bench" });
 let step = content.trainer.step;
-const copyMs = await timed(5, copy);
 const saveMs = await timed(3, () =>
   store.save({ ...content, trainer: { ...content.trainer, step: ++step } }),
 );
@@ -75,6 +87,7 @@ console.log(
     stall_ms: saved.filter(({ stall_s }) => stall_s !== undefined).map(({ stall_s }) => 1000 * stall_s),
     beside_ms: saved.map(({ save_s }) => 1000 * save_s),
     step_ms: steps,
+    snapshot_ms: snapshotMs,
     copy_ms: copyMs,
     save_ms: saveMs,
     load_ms: loadMs,

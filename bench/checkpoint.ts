@@ -24,6 +24,7 @@ interface Ours {
   readonly size_bytes: number;
   readonly stall_ms: readonly number[];
   readonly beside_ms: readonly number[];
+  readonly snapshot_ms: readonly number[];
   readonly copy_ms: readonly number[];
   readonly save_ms: readonly number[];
   readonly load_ms: readonly number[];
@@ -44,6 +45,10 @@ interface SizeResult {
   /** Copying parameters and moments once, into memory that is there. */
   readonly copyMs: Spread;
   readonly stallOverCopy: number;
+  /** The copy that training waits for, with no save and no update beside it: what the stall is without other load. */
+  readonly snapshotMs: Spread;
+  /** Of the fastest of each, which other programs disturb least. */
+  readonly snapshotOverCopy: number;
   /** A save beside training, from the snapshot to the moved pointer. */
   readonly besideMs: Spread;
   readonly saveMs: Spread;
@@ -100,17 +105,20 @@ function measureSize(
       rmSync(place, { recursive: true, force: true });
     }
   }
-  const all = (figure: "beside_ms" | "copy_ms" | "save_ms" | "load_ms") =>
+  const all = (figure: "beside_ms" | "snapshot_ms" | "copy_ms" | "save_ms" | "load_ms") =>
     spread(ours.flatMap((measured) => measured[figure]));
   // The first save of a run makes the buffers that all later ones use.
   const stallMs = spread(ours.flatMap(({ stall_ms }) => stall_ms.slice(1)));
   const copyMs = all("copy_ms");
+  const snapshotMs = all("snapshot_ms");
   return {
     size: name,
     sizeBytes: ours[0]!.size_bytes,
     stallMs,
     copyMs,
     stallOverCopy: stallMs.median / copyMs.median,
+    snapshotMs,
+    snapshotOverCopy: snapshotMs.min / copyMs.min,
     besideMs: all("beside_ms"),
     saveMs: all("save_ms"),
     loadMs: all("load_ms"),
@@ -152,6 +160,8 @@ export function formatCheckpoint(result: CheckpointResult): string {
     lines.push(`| training waits for a save | ${cell(size.stallMs)} | |`);
     lines.push(`| one copy of parameters and moments | ${cell(size.copyMs)} | |`);
     lines.push(`| waits / one copy | ${size.stallOverCopy.toFixed(2)} | |`);
+    lines.push(`| the same with no other work | ${cell(size.snapshotMs)} | |`);
+    lines.push(`| the same / one copy, fastest of each | ${size.snapshotOverCopy.toFixed(2)} | |`);
     lines.push(`| a save beside training | ${cell(size.besideMs)} | |`);
     lines.push(`| save | ${cell(size.saveMs)} | ${torch ? cell(torch.saveMs) : ""} |`);
     if (torch) lines.push(`| save without fsync | | ${cell(torch.saveNoFsyncMs)} |`);

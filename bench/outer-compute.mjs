@@ -5,10 +5,12 @@
 import { createWriteStream } from "node:fs";
 import { join } from "node:path";
 import { finished } from "node:stream/promises";
-import { scratchSource } from "../dist/distributed/node/scratch-source.node.js";
-import { loadOuterKernels, writeOuterStep } from "../dist/distributed/wire/index.node.js";
-import { openSafetensors } from "../dist/formats/safetensors/index.js";
+import { importBuilt } from "./dist.mjs";
 import { peakMemoryMb } from "./peak-memory.mjs";
+
+const { scratchSource } = await importBuilt("distributed/node/scratch-source.node.js");
+const { loadOuterKernels, writeOuterStep } = await importBuilt("distributed/wire/index.node.js");
+const { openSafetensors } = await importBuilt("formats/safetensors/index.js");
 
 const [statePath, momentumPath, lr, mu, keepFolder, ...deltaPaths] = process.argv.slice(2);
 const SINK_BYTES = 2 ** 20;

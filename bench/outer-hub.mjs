@@ -1,7 +1,9 @@
 // The hub of the outer benchmark as a process of its own, so that its memory and its work are not those of a side.
 // Prints its endpoint, then one JSON line per request. Ends with its standard input. Argument: the folder of the store.
 
-import { createHubServer } from "../dist/hub-server/index.js";
+import { importBuilt } from "./dist.mjs";
+
+const { createHubServer } = await importBuilt("hub-server/index.js");
 
 const line = (value) => process.stdout.write(`${JSON.stringify(value)}\n`);
 

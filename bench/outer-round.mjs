@@ -3,8 +3,10 @@
 // number of deltas.
 
 import { openAsBlob } from "node:fs";
-import { Aggregator, diskSurroundings, HubTransport } from "../dist/distributed/index.node.js";
+import { importBuilt } from "./dist.mjs";
 import { peakMemoryMb } from "./peak-memory.mjs";
+
+const { Aggregator, diskSurroundings, HubTransport } = await importBuilt("distributed/index.node.js");
 
 const [endpoint, repo, folder, lr, mu, deltas] = process.argv.slice(2);
 

@@ -62,6 +62,7 @@ test("the public surface", () => {
     "fileSource",
     "loadSafetensors",
     "openSafetensorsFile",
+    "openSafetensorsFileSync",
     "openShardedSafetensorsFiles",
     "readMetadata",
     "saveSafetensors",

@@ -78,8 +78,8 @@ export function tensorSizeBytes(
   shape: readonly number[],
 ): number | "overflow" | "partial_byte" {
   let count = 1;
-  for (const dimension of shape) {
-    count *= dimension;
+  for (let i = 0; i < shape.length; i++) {
+    count *= shape[i]!;
     if (!Number.isSafeInteger(count)) return "overflow";
   }
   const bits = count * DTYPE_BITS[dtype];

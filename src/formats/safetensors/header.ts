@@ -1,9 +1,13 @@
 // From the bytes of a header to a checked table of tensors. Bytes in, table out: no reading of files here.
 // Every rule of the format is enforced, so that later code may trust offsets, sizes and names.
 
-import { isSafetensorsDtype, type SafetensorsDtype, tensorSizeBytes } from "./dtypes.js";
+import { type HeaderTable, readCompactHeader } from "./compact-header.js";
+import { isSafetensorsDtype } from "./dtypes.js";
 import { faultError, quote, SafetensorsError, truncatedError } from "./errors.js";
 import { JsonFaultError, JsonScanner } from "./json-scanner.js";
+import { checkEntry, type TensorEntry } from "./tensor-entry.js";
+
+export type { TensorEntry } from "./tensor-entry.js";
 
 /** Size of the length field before the header. */
 export const LENGTH_FIELD_BYTES = 8;
@@ -11,17 +15,6 @@ export const LENGTH_FIELD_BYTES = 8;
 export const MAX_HEADER_BYTES = 100_000_000;
 /** Header entry that holds metadata instead of a tensor. */
 export const METADATA_KEY = "__metadata__";
-
-/** What the header says about one tensor. */
-export interface TensorEntry {
-  readonly name: string;
-  readonly dtype: SafetensorsDtype;
-  /** Empty for a scalar; dimensions may be 0. */
-  readonly shape: readonly number[];
-  /** First byte and the byte after the last one, counted from the start of the data part. */
-  readonly dataOffsets: readonly [begin: number, end: number];
-  readonly sizeBytes: number;
-}
 
 /** A checked header. Entries are in the order of their data. */
 export interface SafetensorsHeader {
@@ -62,6 +55,14 @@ export function parseHeader(
   file?: string,
 ): SafetensorsHeader {
   const text = decodeUtf8(headerBytes, LENGTH_FIELD_BYTES, file);
+  const { entries, metadata } = readCompactHeader(text, METADATA_KEY, file) ?? scanHeader(text, file);
+  const dataStart = LENGTH_FIELD_BYTES + headerBytes.byteLength;
+  const sorted = sortByOffset(entries);
+  checkLayout(sorted.values(), dataStart, fileSizeBytes, file);
+  return { entries: sorted, metadata: metadata ?? new Map(), dataStart, fileSizeBytes };
+}
+
+function scanHeader(text: string, file: string | undefined): HeaderTable {
   const scanner = new JsonScanner(text);
   const entries = new Map<string, TensorEntry>();
   let metadata: ReadonlyMap<string, string> | undefined;
@@ -83,10 +84,7 @@ export function parseHeader(
     const tensor = currentKey === METADATA_KEY ? undefined : currentKey;
     throw faultError(error, text, LENGTH_FIELD_BYTES, { file, tensor });
   }
-  const dataStart = LENGTH_FIELD_BYTES + headerBytes.byteLength;
-  const sorted = sortByOffset(entries);
-  checkLayout(sorted.values(), dataStart, fileSizeBytes, file);
-  return { entries: sorted, metadata: metadata ?? new Map(), dataStart, fileSizeBytes };
+  return { entries, metadata };
 }
 
 /** Strict decoding: bytes that are not UTF-8 are refused, a byte order mark is left for the scanner to refuse. */
@@ -173,40 +171,11 @@ function readCounts(
   return counts;
 }
 
-function checkEntry(
-  name: string,
-  dtype: SafetensorsDtype,
-  shape: readonly number[],
-  offsets: readonly number[],
-  file: string | undefined,
-): TensorEntry {
-  const [begin, end] = offsets;
-  if (begin === undefined || end === undefined || offsets.length !== 2) {
-    const message = `data_offsets must have 2 numbers, has ${offsets.length}`;
-    throw new SafetensorsError("invalid_entry", message, { file, tensor: name });
-  }
-  if (end < begin) {
-    const message = `data_offsets [${begin},${end}] end before they begin`;
-    throw new SafetensorsError("invalid_entry", message, { file, tensor: name });
-  }
-  const sizeBytes = tensorSizeBytes(dtype, shape);
-  if (sizeBytes === "overflow") {
-    const message = `shape ${describeShape(shape)} of ${dtype} has more than 2^53 - 1 bits`;
-    throw new SafetensorsError("overflow", message, { file, tensor: name });
-  }
-  if (sizeBytes !== end - begin) {
-    const need = sizeBytes === "partial_byte" ? "does not fill whole bytes" : `takes ${sizeBytes} bytes`;
-    const message = `shape ${describeShape(shape)} of ${dtype} ${need}, but data_offsets [${begin},${end}] span ${end - begin}`;
-    throw new SafetensorsError("size_mismatch", message, { file, tensor: name });
-  }
-  return { name, dtype, shape, dataOffsets: [begin, end], sizeBytes };
-}
-
 /** By first byte; an empty tensor sorts before the tensor that starts at the same byte. */
 function sortByOffset(entries: ReadonlyMap<string, TensorEntry>): ReadonlyMap<string, TensorEntry> {
-  const sorted = [...entries.values()];
   const compare = (a: TensorEntry, b: TensorEntry) =>
     a.dataOffsets[0] - b.dataOffsets[0] || a.dataOffsets[1] - b.dataOffsets[1];
+  const sorted = [...entries.values()];
   // Most writers keep the order of the data in the header: then there is no second map to build.
   if (sorted.every((entry, i) => i === 0 || compare(sorted[i - 1]!, entry) <= 0)) return entries;
   return new Map(sorted.sort(compare).map((entry) => [entry.name, entry]));
@@ -238,9 +207,4 @@ function checkLayout(
     const message = `${fileSizeBytes - needBytes} bytes after the last tensor belong to no tensor`;
     throw new SafetensorsError("hole", message, { file, offset: needBytes });
   }
-}
-
-function describeShape(shape: readonly number[]): string {
-  const shown = shape.length > 16 ? [...shape.slice(0, 16), "…"] : shape;
-  return `[${shown.join(",")}]`;
 }

@@ -11,3 +11,4 @@ export {
   type TensorMap,
 } from "./file.node.js";
 export * from "./index.js";
+export { openSafetensorsFileSync, type SafetensorsSyncFile } from "./sync-file.node.js";

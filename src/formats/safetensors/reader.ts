@@ -36,7 +36,8 @@ export interface TensorReader {
 /** Default piece of `chunks`: large enough for full disk speed, small beside a model. */
 const CHUNK_BYTES = 2 ** 23;
 
-abstract class SafetensorsTable {
+/** What all forms of a file have: the table of its tensors. */
+export abstract class SafetensorsTable {
   /** Name of the file or address, where known. */
   readonly file: string | undefined;
   /** Tensors by name, in the order of their data. */
