@@ -66,6 +66,17 @@ Shorter spellings:
 - \`compat: none\` and \`compat: python\` set all switches of that section at once.
 - On the command line \`--set optimizer.lr=3e-4\` sets one key, with the same checks; the last one wins.
 
+Before a run, three commands look at it without training:
+
+- \`speedtronic doctor --config FILE\` opens the data, builds the model, compares memory and disk with what is there,
+  times a few updates, and asks the repository of a distributed run whether this node may write. Each finding says what,
+  where, and what to do; exit 1 if there is a problem.
+- \`speedtronic plan --config FILE\` says what the run needs: parameters, work per token, memory by kind, disk, tokens, and
+  the time, from a measured or a given speed. Memory is an estimate.
+- \`speedtronic schema > speedtronic.schema.json\` writes the JSON Schema of this page. With the first line
+  \`# yaml-language-server: $schema=./speedtronic.schema.json\` an editor completes keys, shows what they mean and marks
+  mistakes. \`speedtronic schema optimizer.lr\` says what one key means.
+
 \`validate\` accepts every valid file, so that files of the Python system load. \`train\` refuses, by name, what is not
 built yet; nothing is ignored without a word. How the meaning of a file differs from the Python system stands in
 [differences.md](differences.md).

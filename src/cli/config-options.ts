@@ -1,6 +1,7 @@
 // The options `--config` and `--set`, which every command that reads a configuration has, and reading them.
 
 import type { Command } from "commander";
+import { describeKey } from "../config/key-help.js";
 import type { Override } from "../config/overrides.js";
 import type { SpeedtronicConfig } from "../config/schema.js";
 import { collect, requireOptions } from "./command.js";
@@ -20,6 +21,11 @@ export function addConfigOptions(command: Command): void {
       "set one key, as in --set optimizer.lr=3e-4; may be repeated, the last one wins",
       collect,
     );
+}
+
+/** The description of an option that sets one key: what the schema says of it. */
+export function optionText(path: string): string {
+  return `${path}: ${describeKey(path)}`;
 }
 
 /** Reads the file, lays `--set` and then `extra` over it, and prints warnings. */

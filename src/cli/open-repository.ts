@@ -7,6 +7,7 @@ import type { SpeedtronicConfig } from "../config/schema.js";
 import type { Transport } from "../distributed/transports/contract.js";
 import { TransportError, type TransportProblem } from "../distributed/transports/errors.js";
 import { openTransport } from "../train/open-transport.node.js";
+import { ConfigError } from "../util/errors.js";
 import type { CliContext } from "./context.js";
 
 /** Asks nobody yet. Of `overrides`, those of section `distributed` count. Close the result. */
@@ -15,6 +16,12 @@ export function openRepository(
   context: CliContext,
   overrides: readonly Override[] = [],
 ): Transport {
+  if (repo.startsWith("memory:"))
+    throw new ConfigError(
+      `${repo}: what lies in memory is seen by one process only, and this command is another one than those that train; ` +
+        "use file:PATH for a folder, or org/name on a hub",
+      { code: "distributed.repo_id" },
+    );
   const own = overrides.filter((override) => {
     const path = typeof override === "string" ? override : override.path;
     return /^\s*(?:distributed|hub|diloco)\./.test(path);

@@ -16,6 +16,7 @@ function packageVersion(): string {
 const rootHelp = `
 Start here:
   speedtronic validate --config configs/smoke.yaml   is the file right, and what does it come to?
+  speedtronic doctor --config configs/smoke.yaml     is everything there that the run needs?
   speedtronic train --config configs/smoke.yaml      a run of a few seconds
   speedtronic generate --checkpoint runs/smoke --prompt Hello
                                                      text from the model of a run
@@ -55,11 +56,18 @@ function applyHabits(command: Command, context: CliContext): void {
     });
 }
 
-/** Adds every command to the table of `--help`, and loads the ones that the arguments could mean. */
+/** The whole command line with every command loaded, for the page of documentation. */
+export async function describeProgram(context: CliContext): Promise<Command> {
+  const program = buildProgram(context);
+  await addCommands(program, commands, () => true, context, {});
+  return program;
+}
+
+/** Adds every command to the table of `--help`, and loads those of which `isWanted`. */
 async function addCommands(
   parent: Command,
   entries: readonly CliCommandEntry[],
-  argv: readonly string[],
+  isWanted: (name: string) => boolean,
   context: CliContext,
   slot: RunSlot,
 ): Promise<void> {
@@ -68,11 +76,11 @@ async function addCommands(
     const command = parent.command(entry.name).summary(entry.summary).description(entry.summary);
     applyHabits(command, context);
     command.showHelpAfterError(`See ${path} ${entry.name} --help.`);
-    if (!argv.includes(entry.name)) continue;
+    if (!isWanted(entry.name)) continue;
     const loaded = await entry.load();
     loaded.configure(command);
     if ("commands" in loaded) {
-      await addCommands(command, loaded.commands, argv, context, slot);
+      await addCommands(command, loaded.commands, isWanted, context, slot);
       continue;
     }
     command.action(() => {
@@ -101,7 +109,8 @@ export async function runCli(argv: readonly string[], context: CliContext): Prom
   try {
     const program = buildProgram(context);
     const slot: RunSlot = {};
-    await addCommands(program, commands, argv, context, slot);
+    // Whatever the arguments could mean is loaded.
+    await addCommands(program, commands, (name) => argv.includes(name), context, slot);
     if (argv.length === 0) {
       program.outputHelp({ error: true });
       return ExitCode.usage;

@@ -1,5 +1,6 @@
 // Rules between keys of different sections. Rules within one section stand in that section's file.
 
+import { scheduleHorizon } from "./derived.js";
 import type { SpeedtronicConfig } from "./schema.js";
 
 export interface CrossCheck {
@@ -46,6 +47,25 @@ export const crossChecks: readonly CrossCheck[] = [
       const end = data.max_steps ?? run.max_steps;
       return scheduler.warmup_steps > end
         ? `the run ends at step ${end}, before the warm-up of ${scheduler.warmup_steps} steps does; the full rate is never used`
+        : undefined;
+    },
+  },
+  {
+    at: "scheduler.decay_steps",
+    needs: [
+      "scheduler.name",
+      "scheduler.decay_steps",
+      "scheduler.warmup_steps",
+      "scheduler.max_steps",
+      "data.max_steps",
+      "run.max_steps",
+    ],
+    severity: "warning",
+    test: (config) => {
+      const { name, decay_steps, warmup_steps } = config.scheduler;
+      const horizon = scheduleHorizon(config);
+      return name === "wsd" && decay_steps !== null && decay_steps + warmup_steps > horizon
+        ? `the decay of ${decay_steps} steps and the warm-up of ${warmup_steps} do not both fit before step ${horizon}; the decay begins when the warm-up is over`
         : undefined;
     },
   },

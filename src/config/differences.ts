@@ -81,6 +81,9 @@ export const addedKeys: readonly AddedKey[] = [
     path: "checkpoint.keep_every",
     reason: "Milestones of a long run had to be copied away by hand before they were deleted.",
   },
+  { path: "scheduler.decay_steps", reason: "There was no schedule that holds the full rate." },
+  { path: "scheduler.decay_shape", reason: "There was no schedule that holds the full rate." },
+  { path: "scheduler.moved_end", reason: "A run that was prolonged jumped to another curve." },
   { path: "evaluation", reason: "There was no evaluation during training." },
   { path: "sampling", reason: "There was no text generation." },
   { path: "compat", reason: "Holds the switches of the table above." },
@@ -207,6 +210,12 @@ export const commandLineRules: readonly ReadingRule[] = [
     python: "Sets the end of the run and of the schedule, unchecked.",
     here: "Sets the end of the run (before `data.max_steps`), checked; the schedule follows unless `scheduler.max_steps` is set.",
     reason: "A schedule that was fixed on purpose keeps its curve when a run is prolonged.",
+  },
+  {
+    topic: "A resume whose schedule ends elsewhere",
+    python: "Is on the new curve from its second update on, with a jump of the rate.",
+    here: "Goes on from the rate where it was, as `scheduler.moved_end` says.",
+    reason: "A run should be prolonged without a shock.",
   },
   {
     topic: "Shortened options (`--conf`)",

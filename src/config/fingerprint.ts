@@ -76,8 +76,9 @@ function distributedFingerprint({ distributed }: SpeedtronicConfig): Record<stri
 
 /** The curve of the learning rate. Where it ends is left out if it follows the run's own target, which may move. */
 function scheduleFingerprint({ scheduler, compat }: SpeedtronicConfig): Record<string, unknown> {
-  const { name, warmup_steps, min_lr_ratio, max_steps } = scheduler;
-  return { name, warmup_steps, min_lr_ratio, max_steps, python_endpoints: compat.schedule_endpoints };
+  const { name, warmup_steps, min_lr_ratio, max_steps, decay_steps, decay_shape } = scheduler;
+  const own = name === "wsd" ? { decay_steps, decay_shape } : {};
+  return { name, warmup_steps, min_lr_ratio, max_steps, python_endpoints: compat.schedule_endpoints, ...own };
 }
 
 function optimizerFingerprint(config: SpeedtronicConfig): Record<string, unknown> {

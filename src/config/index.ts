@@ -6,6 +6,7 @@ export {
   compatSwitches,
 } from "./compat-table.js";
 export { accumulationSteps, effectiveMaxSteps, prefetchBatches, scheduleHorizon } from "./derived.js";
+export { configJsonSchema, type JsonSchema } from "./json-schema.js";
 export { loadConfigFile, readConfigFile } from "./load.node.js";
 export { applyOverrides, type Override } from "./overrides.js";
 export type { ConfigFormat } from "./parse.js";

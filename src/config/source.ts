@@ -2,6 +2,7 @@
 // somebody set, with the place where they did. Overrides and derived values need to know what was set and what
 // was not, which a finished configuration no longer tells.
 
+import { ROOT_ALIASES, SECTION_ALIASES, WORD_SECTIONS } from "./aliases.js";
 import { type CompatSwitch, compatPresets, compatSwitches } from "./compat-table.js";
 import { type ConfigProblem, describeValue, type Location } from "./problem.js";
 import { sections } from "./sections/index.js";
@@ -35,26 +36,6 @@ export class ConfigSource {
     );
   }
 }
-
-/** Keys that may stand at the root though they belong to a section. */
-const ROOT_ALIASES: Readonly<Record<string, string>> = {
-  name: "run.name",
-  seed: "run.seed",
-  device: "run.device",
-  output_dir: "run.output_dir",
-  max_steps: "run.max_steps",
-  log_every: "run.log_every",
-  muon_plus: "optimizer.muon_plus",
-  cautious: "optimizer.cautious",
-};
-
-const SECTION_ALIASES = ["hub", "diloco"] as const;
-
-/** Sections that may be written as one word, and the key that the word goes to. */
-const WORD_SECTIONS: ReadonlyMap<string, string> = new Map([
-  ["optimizer", "name"],
-  ["precision", "mode"],
-]);
 
 const sectionKeys: ReadonlyMap<string, readonly string[]> = new Map(
   sections.map((section) => [section.name, Object.keys(section.shape)]),

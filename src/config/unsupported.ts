@@ -30,6 +30,8 @@ export interface Given {
   readonly hasDataset?: boolean;
   /** Samples of its own for the validation loss, instead of a held-out part. */
   readonly hasValidation?: boolean;
+  /** A curve of its own for the learning rate. */
+  readonly hasSchedule?: boolean;
   /** The model recomputes activations by itself when asked to. */
   readonly hasRecomputation?: boolean;
 }
@@ -170,6 +172,24 @@ const notices: readonly Rule[] = [
       }),
     ),
   ),
+  ...(["decay_steps", "decay_shape"] as const).map(
+    (key): Rule => ({
+      kind: "notice",
+      path: `scheduler.${key}`,
+      applies: ({ scheduler }) =>
+        scheduler.name !== "wsd" && scheduler[key] !== defaultConfig().scheduler[key],
+      reason: 'not used: it belongs to the schedule "wsd"',
+      action: "remove it",
+    }),
+  ),
+  {
+    kind: "notice",
+    path: "scheduler",
+    applies: ({ scheduler }, { hasSchedule }) =>
+      hasSchedule === true && JSON.stringify(scheduler) !== JSON.stringify(defaultConfig().scheduler),
+    reason: "not used: the program hands over a schedule of its own",
+    action: "",
+  },
   {
     kind: "notice",
     path: "distributed",
@@ -180,6 +200,13 @@ const notices: readonly Rule[] = [
     },
     reason: "not used: distributed.enabled is false",
     action: "",
+  },
+  {
+    kind: "notice",
+    path: "distributed.collaborators",
+    applies: ({ distributed }) => distributed.enabled && distributed.collaborators.length > 0,
+    reason: "not used: no hub has a call that gives accounts access",
+    action: "give them access in the settings of the repository or of its organization",
   },
   ...(["async_delta_upload", "async_global_poll"] as const).map(
     (key): Rule => ({

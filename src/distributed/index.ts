@@ -27,9 +27,11 @@ export {
 } from "./transports/faults.js";
 export { HubTransport, type HubTransportOptions } from "./transports/hub.js";
 export {
+  forgetMemoryRepository,
   type MemoryCommit,
   MemoryRepository,
   type MemoryRepositoryOptions,
   MemoryTransport,
+  sharedMemoryRepository,
 } from "./transports/memory.js";
 export * from "./wire/index.js";

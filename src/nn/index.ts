@@ -68,5 +68,5 @@ export {
 } from "./models/options.js";
 export { ReferenceTransformer } from "./models/reference-transformer.js";
 export { buildModel, type ModelFactory, modelNames, registerModel } from "./models/registry.js";
-export { Buffer, Module } from "./module.js";
+export { Buffer, type BufferMerge, Module } from "./module.js";
 export type { LoadOptions, LoadReport, Mismatch, StateEntry } from "./state-dict.js";

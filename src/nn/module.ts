@@ -2,21 +2,39 @@
 // PyTorch does: own parameters, then own buffers, then children, each in the order of the fields. It does not
 // say how to compute; models and layers add a `forward` of their own.
 
+import { isFloating } from "../tensor/dtype.js";
 import { constant, Parameter, type Tensor, type TensorData } from "../tensor/index.js";
 import { sizeOf } from "../tensor/shape.js";
 import { ModelError } from "../util/errors.js";
 import { type ExtraState, loadExtra } from "./extra-state.js";
 import { type LoadOptions, type LoadReport, loadInto, type StateEntry } from "./state-dict.js";
 
+/**
+ * `average` (default for floating-point values): the mean of what the nodes have; `max`: the largest of it; `copy`: the
+ * shared state's value for all; `local` (default for others): each node keeps its own after its first version.
+ */
+export type BufferMerge = "average" | "copy" | "max" | "local";
+
 /** Values that belong to a module but are not trained. In a graph they are constants of the trace. */
 export class Buffer {
   value: TensorData;
   /** Whether the state dict holds it. Tables that can be computed again need not be saved. */
   readonly persistent: boolean;
+  /** What becomes of it where several nodes train one model. */
+  readonly merge: BufferMerge;
 
-  constructor(value: TensorData, options: { persistent?: boolean } = {}) {
+  /** @throws ModelError where `merge` needs floating-point values and there are none. */
+  constructor(value: TensorData, options: { persistent?: boolean; merge?: BufferMerge } = {}) {
+    const isReal = isFloating(value.dtype);
+    const { persistent = true, merge = isReal ? "average" : "local" } = options;
+    if (!isReal && (merge === "average" || merge === "max"))
+      throw new ModelError(
+        `a buffer of ${value.dtype} cannot be merged as "${merge}": updates of other nodes hold floating-point values only; use "local" or "copy"`,
+        { code: "model.buffer_merge", details: { dtype: value.dtype, merge } },
+      );
     this.value = value;
-    this.persistent = options.persistent ?? true;
+    this.persistent = persistent;
+    this.merge = merge;
   }
 
   /** The present value as a constant of the graph that is being recorded. */

@@ -55,6 +55,8 @@ export const distributedSentences: Readonly<Record<string, (payload: Payload) =>
       : `node ended at step ${safe(p.step)}; ${count(p.unsent_deltas, "delta")} will be sent after the next start`,
   node_waiting: (p) => `warning: no exchange for now, training goes on: ${safe(p.error)}`,
   node_blocked: (p) => `warning: the repository refuses this node, training goes on: ${safe(p.error)}`,
+  node_id_shared: (p) =>
+    `warning: another process sends as node ${safe(p.node_id)} too and was told to stop; give one of the two another distributed.node_id`,
   node_online: (p) => `${safe(p.repository)} answers again`,
   global_installed: (p) =>
     `step ${safe(p.step)}  version ${safe(p.outer_step)} installed${inBrackets([
@@ -68,6 +70,9 @@ export const distributedSentences: Readonly<Record<string, (payload: Payload) =>
   delta_upload_failed: (p) => `warning: a delta could not be sent and is kept: ${safe(p.error)}`,
   delta_decided: describeFate,
   master_start: describeRules,
+  master_settings_changed: (p) =>
+    `the rounds change: version ${safe(p.outer_step)} was made with outer lr ${safe(p.previous_outer_lr)} and momentum ` +
+    `${safe(p.previous_outer_momentum)}, from now on they are ${safe(p.outer_lr)} and ${safe(p.outer_momentum)}`,
   master_stop: (p) =>
     `master ended at version ${safe(p.outer_step)}, having published ${count(p.published, "version")}`,
   master_failed: (p) => `warning: this master ends: ${safe(p.error)}`,
@@ -76,6 +81,8 @@ export const distributedSentences: Readonly<Record<string, (payload: Payload) =>
       ? `version ${safe(p.outer_step)} published`
       : `version ${safe(p.outer_step)} published: ${count(p.deltas, "delta")}, outer lr ${safe(p.outer_lr)}, ` +
         `momentum ${typeof p.outer_momentum === "number" ? formatGeneral(p.outer_momentum, 3) : "?"}`,
+  fates_published: (p) =>
+    `told why ${count(p.deltas, "delta")} ${p.deltas === 1 ? "was" : "were"} refused, after version ${safe(p.outer_step)}`,
   publish_trouble: (p) => `warning: publishing version ${safe(p.outer_step)}: ${safe(p.error)}`,
   publish_failed: (p) => `warning: version ${safe(p.outer_step)} was not published: ${safe(p.error)}`,
   aggregator_waiting: (p) =>

@@ -7,6 +7,7 @@ import { diskSurroundings } from "../distributed/node/aggregator-disk.node.js";
 import { leaseFields } from "../distributed/protocol/lease-fields.js";
 import type { MergeSettings } from "../distributed/protocol/master-contract.js";
 import type { Transport } from "../distributed/transports/contract.js";
+import type { BufferPolicies } from "../distributed/wire/buffer-merge.js";
 import { toStream } from "../formats/safetensors/container.js";
 import { type ByteSink, writeSafetensors } from "../formats/safetensors/index.js";
 import type { MetricLogger } from "../observe/metric-logger.js";
@@ -24,6 +25,10 @@ export interface AggregationOptions {
   readonly masterId: string;
   /** What of the model cannot be seen in its tensors. */
   readonly fingerprint: Readonly<Record<string, unknown>>;
+  /** Larger files of weights or momentum are not fetched. */
+  readonly maxStateBytes?: number | undefined;
+  /** Of the model's buffers (see `bufferPolicies`). */
+  readonly bufferPolicies?: BufferPolicies | undefined;
   /** The weights of a run that does not exist yet; undefined: there must be one. */
   readonly initialState?: (() => Promise<ReadonlyMap<string, TensorData>>) | undefined;
   readonly takeOver?: boolean;
@@ -68,6 +73,8 @@ export class Aggregation {
         surroundings: await diskSurroundings(folder),
         settings: mergeSettings(config),
         masterId,
+        bufferPolicies: options.bufferPolicies,
+        maxStateBytes: options.maxStateBytes,
         pollIntervalMs: config.distributed.poll_interval * 1000,
         takeOver,
         // Through JSON: fields without a value are left out.

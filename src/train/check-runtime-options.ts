@@ -15,6 +15,7 @@ const known: Readonly<Record<keyof RuntimeOptions, true>> = {
   validation: true,
   tokenizer: true,
   loader: true,
+  schedule: true,
   coordinator: true,
   transport: true,
   hooks: true,
@@ -38,11 +39,16 @@ export function checkRuntimeOptions(options: RuntimeOptions): void {
       },
     );
   }
-  const { backend, model } = options;
+  const { backend, model, schedule } = options;
   if (backend !== undefined && !backends.includes(backend))
     throw new ConfigError(
       `unknown backend ${JSON.stringify(backend)}${suggestion(String(backend), backends)}; backends: ${backends.join(", ")}`,
       { code: "train.unknown_backend", details: { backend, known: backends } },
+    );
+  if (schedule !== undefined && typeof schedule !== "function")
+    throw new ConfigError(
+      `the option schedule must be a function from updates done to a factor of optimizer.lr, got ${typeof schedule}`,
+      { code: "train.not_a_schedule" },
     );
   if (model !== undefined && !isTrainable(model))
     throw new ModelError("the option model must be a Module with a forward method", {

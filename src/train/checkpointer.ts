@@ -4,9 +4,11 @@
 import type { CheckpointContent, Environment, Fingerprint, JsonObject } from "../checkpoint/content.js";
 import { type LoadedCheckpoint, type OpenedCheckpoint, openLoaded } from "../checkpoint/load.js";
 import type { CheckpointStore } from "../checkpoint/store.js";
+import { readAll } from "../checkpoint/stored-tensors.js";
 import type { TrainableModel } from "../nn/contract.js";
 import type { MetricLogger } from "../observe/metric-logger.js";
 import { CheckpointError, SpeedtronicError } from "../util/errors.js";
+import { type CoordinatorState, type CoordinatorTensors, noCoordinatorState } from "./coordinator.js";
 import type { TrainEngine } from "./engine/contract.js";
 import { planRestoration } from "./restoration.js";
 import { wholeState } from "./whole-state.js";
@@ -22,6 +24,12 @@ export interface CheckpointerOptions {
   readonly config: Readonly<Record<string, unknown>>;
   readonly fingerprint: Fingerprint;
   readonly environment: Environment;
+}
+
+/** What a checkpoint holds beside the tensors of model and optimiser, which the engine has. */
+export interface SavedState {
+  readonly trainer: CheckpointContent["trainer"];
+  readonly coordinator: CoordinatorTensors;
 }
 
 /** Copies the engine's parameters into the model, whose state dict then shows them. */
@@ -114,13 +122,13 @@ export class Checkpointer {
    * that is not done yet, so that there is never more than one copy. A failed periodic save is an event, not the
    * end of the run.
    */
-  async savePeriodic(trainer: CheckpointContent["trainer"]): Promise<void> {
+  async savePeriodic({ trainer, coordinator }: SavedState): Promise<void> {
     const startMs = performance.now();
     const failed = (error: unknown) => this.#reportFailure(error, trainer.step, "periodic");
     await this.#inFlight;
     this.#lastSaved = trainer.step;
     try {
-      const content = await this.#snapshot(trainer);
+      const content = await this.#snapshot({ trainer, coordinator });
       const stallMs = performance.now() - startMs;
       this.#inFlight = this.#save(content, "periodic", stallMs).catch((error: unknown) => {
         this.#lastSaved = undefined;
@@ -134,14 +142,15 @@ export class Checkpointer {
   }
 
   /** Saves now and waits. Throws CheckpointError when it fails; earlier checkpoints are then untouched. */
-  async saveFinal(trainer: CheckpointContent["trainer"], reason: string): Promise<void> {
+  async saveFinal(state: SavedState, reason: string): Promise<void> {
+    const { step } = state.trainer;
     await this.#inFlight;
-    if (this.hasSaved(trainer.step)) return;
+    if (this.hasSaved(step)) return;
     try {
-      await this.#save(await this.#snapshot(trainer), reason);
-      this.#lastSaved = trainer.step;
+      await this.#save(await this.#snapshot(state), reason);
+      this.#lastSaved = step;
     } catch (error) {
-      this.#reportFailure(error, trainer.step, reason);
+      this.#reportFailure(error, step, reason);
       throw error;
     } finally {
       this.#buffers = [];
@@ -156,14 +165,17 @@ export class Checkpointer {
 
   /**
    * Checks that `checkpoint` fits this run, then streams its tensors into the engine. Throws CheckpointError or
-   * ModelError before anything is changed; returns what is worth telling. Does not close it.
+   * ModelError before anything is changed; returns what is worth telling, and the coordinator's state. Does not close it.
    */
-  async restore(checkpoint: LoadedCheckpoint | OpenedCheckpoint): Promise<string[]> {
+  async restore(
+    checkpoint: LoadedCheckpoint | OpenedCheckpoint,
+  ): Promise<{ notes: string[]; coordinator: CoordinatorState }> {
     const opened = isOpened(checkpoint) ? checkpoint : openLoaded(checkpoint);
     const { content, info } = opened;
     const { fingerprint, environment, acceptDifferences = [] } = this.options;
     const terms = { fingerprint, environment, acceptDifferences };
     const restoration = await planRestoration(opened, this.model, this.engine, terms);
+    const tensors = content.coordinator ? await readAll(content.coordinator) : noCoordinatorState.tensors;
     restoration.applyModules();
     try {
       await restoration.applyTensors();
@@ -175,11 +187,11 @@ export class Checkpointer {
     this.options.store.continueFrom(info);
     this.#lastSaved = content.trainer.step;
     this.#lastPath = info.path;
-    return [...restoration.notes];
+    return { notes: [...restoration.notes], coordinator: { state: content.trainer.coordinator, tensors } };
   }
 
   /** One copy, made by the engine between two updates and handed over without another. */
-  async #snapshot(trainer: CheckpointContent["trainer"]): Promise<CheckpointContent> {
+  async #snapshot({ trainer, coordinator }: SavedState): Promise<CheckpointContent> {
     this.requireWhole();
     this.#preparation += 1;
     const reuse = this.#buffers;
@@ -192,6 +204,7 @@ export class Checkpointer {
       model: wholeState(this.model, parameters),
       optimizer,
       modules,
+      coordinator,
       trainer,
       config,
       fingerprint,

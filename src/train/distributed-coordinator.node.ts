@@ -8,11 +8,13 @@ import type { SpeedtronicConfig } from "../config/schema.js";
 import type { DataLoader } from "../data/types.js";
 import { systemClock } from "../distributed/node/clock.node.js";
 import { newSha256 } from "../distributed/node/outbox.node.js";
+import { hasUnsent, parseCheckpoint } from "../distributed/node/restart.js";
 import { openStateFolder, type StateFolder } from "../distributed/node/state-folder.node.js";
 import { WorkerNode, type WorkerNodeOptions } from "../distributed/node/worker-driver.js";
 import { DEFAULT_SHARD_COUNT } from "../distributed/protocol/leases.js";
 import type { Corpus } from "../distributed/protocol/shard-report.js";
 import type { Transport } from "../distributed/transports/contract.js";
+import type { BufferPolicies } from "../distributed/wire/buffer-merge.js";
 import type { MetricLogger } from "../observe/metric-logger.js";
 import type { CoordinatedRun, SyncCoordinator } from "./coordinator.js";
 import { ShardTracker } from "./shard-tracker.js";
@@ -24,6 +26,8 @@ export interface WorkerCoordinatorOptions {
   readonly logger: Pick<MetricLogger, "emitCustom">;
   /** What of the model cannot be seen in its tensors. */
   readonly fingerprint: Readonly<Record<string, unknown>>;
+  /** Of the model's buffers (see `bufferPolicies`). */
+  readonly bufferPolicies?: BufferPolicies | undefined;
   /** A loader in shards; undefined: the node trains in an order that has nothing to do with the others'. */
   readonly data?: { readonly loader: DataLoader; readonly corpus: Corpus } | undefined;
   /** Waits, for tests. */
@@ -75,6 +79,17 @@ export class WorkerCoordinator implements SyncCoordinator {
 
   loadStateDict(state: JsonValue): void {
     this.prepareState(state);
+  }
+
+  async hasUnsent(): Promise<boolean> {
+    const record = await this.#folder.outbox.load();
+    return hasUnsent(record, this.#saved === null ? undefined : parseCheckpoint(this.#saved));
+  }
+
+  /** Whether a delta of this node has no fate that the node knows of, sent or not. */
+  async hasUndecided(): Promise<boolean> {
+    const pending = (await this.#folder.outbox.load())?.worker.pending ?? [];
+    return pending.length > 0 || (await this.hasUnsent());
   }
 
   async start(run: CoordinatedRun): Promise<void> {
@@ -154,6 +169,7 @@ export class WorkerCoordinator implements SyncCoordinator {
       keepBaselines: (checkpoint.keep_last ?? Number.POSITIVE_INFINITY) + 2,
       emit: (event, payload) => logger.emitCustom(event, payload),
       data: this.#tracker,
+      bufferPolicies: this.#options.bufferPolicies,
       ...node,
     };
   }

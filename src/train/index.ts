@@ -1,9 +1,11 @@
 // Public surface of training: `speedtronic/train`. Node only.
 
 export { formatRoutes, type Route } from "../optim/routing.js";
-export { buildSchedule, type Schedule, type ScheduleOptions } from "../schedule/index.js";
+export { buildSchedule, RunSchedule, type Schedule, type ScheduleOptions } from "../schedule/index.js";
 export { createOnnxBackend, type OnnxBackendOptions } from "../tensor/backends/onnx/backend.node.js";
-export type { CoordinatedRun, SyncCoordinator } from "./coordinator.js";
+export type { CoordinatedRun, CoordinatorTensors, SyncCoordinator } from "./coordinator.js";
+export { type DiagnoseOptions, diagnose } from "./doctor/diagnose.js";
+export type { CheckResult, Diagnosis, Finding } from "./doctor/finding.js";
 export type {
   ArrayPart,
   EngineDescription,
@@ -20,6 +22,8 @@ export type { InitialWeights } from "./initial-weights.node.js";
 export { loadTrainedModel, type TrainedModel } from "./load-model.node.js";
 export type { Resume } from "./open-checkpoints.node.js";
 export { optimizerRoutes } from "./optimizer-options.js";
+export { type PlannedRun, planRun, type RunPlan } from "./plan/plan-run.js";
+export { type Probe, probeSpeed } from "./plan/probe.js";
 export type { StopReason, TrainResult } from "./result.js";
 export {
   buildRuntime,

@@ -3,6 +3,7 @@
 
 import { join } from "node:path";
 import type { JsonValue } from "../checkpoint/content.js";
+import { maxFileBytes } from "../distributed/node/max-file-bytes.js";
 import { Aggregation, masterFailure } from "./aggregation.node.js";
 import type { CoordinatedRun, SyncCoordinator } from "./coordinator.js";
 import { WorkerCoordinator, type WorkerCoordinatorOptions } from "./distributed-coordinator.node.js";
@@ -13,7 +14,8 @@ const DRAIN_MS = 60_000;
 export class MasterCoordinator implements SyncCoordinator {
   readonly #options: WorkerCoordinatorOptions;
   readonly #worker: WorkerCoordinator;
-  readonly #end = new AbortController();
+  /** A new one for each fit. */
+  #end = new AbortController();
   #aggregation: Aggregation | undefined;
   #running: Promise<void> | undefined;
 
@@ -35,23 +37,30 @@ export class MasterCoordinator implements SyncCoordinator {
     this.#worker.loadStateDict(state);
   }
 
+  /** A master killed before its last round has sent its own delta, which then waits for a round. */
+  hasUnsent(): Promise<boolean> {
+    return this.#worker.hasUndecided();
+  }
+
   /** Starts the run with the trainer's weights where the repository has none. */
   async start(run: CoordinatedRun): Promise<void> {
     const { config, transport, logger, fingerprint } = this.#options;
     const { nodeId, folder } = this.#worker;
+    const end = new AbortController();
+    this.#end = end;
     const aggregation = await Aggregation.start({
       config,
       transport,
       logger,
       fingerprint,
+      bufferPolicies: this.#options.bufferPolicies,
       folder: join(folder, "master"),
       masterId: nodeId,
+      maxStateBytes: maxFileBytes(await run.readState()),
       initialState: () => run.readState(),
     });
     this.#aggregation = aggregation;
-    this.#running = aggregation
-      .run({ signal: this.#end.signal })
-      .catch((error: unknown) => this.#fail(error));
+    this.#running = aggregation.run({ signal: end.signal }).catch((error: unknown) => this.#fail(error));
     await this.#worker.start(run);
   }
 

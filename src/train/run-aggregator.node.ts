@@ -5,14 +5,17 @@ import { join } from "node:path";
 import { configFingerprint } from "../config/fingerprint.js";
 import type { SpeedtronicConfig } from "../config/schema.js";
 import { ByteTokenizer } from "../data/byte-tokenizer.js";
+import { maxFileBytes } from "../distributed/node/max-file-bytes.js";
 import { openStateFolder } from "../distributed/node/state-folder.node.js";
 import type { Transport } from "../distributed/transports/contract.js";
 import type { TrainableModel } from "../nn/contract.js";
 import { initialize } from "../nn/init/initialize.js";
+import type { StateEntry } from "../nn/state-dict.js";
 import { buildLogger, type LoggerOptions } from "../observe/build-logger.node.js";
 import { parseLogLevel } from "../observe/level.js";
 import type { TensorData } from "../tensor/dtype.js";
 import { Aggregation } from "./aggregation.node.js";
+import { bufferPolicies } from "./buffer-policies.js";
 import { buildConfiguredModel } from "./configured-model.js";
 import { openTransport } from "./open-transport.node.js";
 
@@ -72,6 +75,8 @@ export async function runAggregator(request: AggregatorRequest): Promise<Aggrega
           folder: join(folder.path, "master"),
           masterId: folder.nodeId,
           fingerprint: fingerprint.model,
+          bufferPolicies: bufferPolicies(model, config),
+          maxStateBytes: maxFileBytes(model.stateEntries().map(({ name, owner }) => [name, shapeOf(owner)])),
           initialState: async () => drawnState(model, config.run.seed),
           takeOver: request.takeOver === true,
           allowPublic: request.allowPublic === true,
@@ -90,6 +95,10 @@ export async function runAggregator(request: AggregatorRequest): Promise<Aggrega
     if (request.transport === undefined) await transport.close();
     await logger.close();
   }
+}
+
+function shapeOf(owner: StateEntry["owner"]): { readonly shape: readonly number[] } {
+  return "value" in owner ? owner.value : owner;
 }
 
 function drawnState(model: TrainableModel, seed: number): Map<string, TensorData> {

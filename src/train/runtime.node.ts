@@ -1,16 +1,15 @@
 // The composition root: from a configuration to a trainer with everything that it needs, and its orderly end.
 
 import type { Fingerprint } from "../checkpoint/content.js";
-import { accumulationSteps, effectiveMaxSteps, scheduleHorizon } from "../config/derived.js";
+import { accumulationSteps, effectiveMaxSteps } from "../config/derived.js";
 import { resolveConfig } from "../config/resolve.js";
 import type { ConfigInput, SpeedtronicConfig } from "../config/schema.js";
 import { toPlainConfig } from "../config/serialize.js";
 import { collectUnsupported, formatUnsupported, refuseUnsupported } from "../config/unsupported.js";
-import { type BuildDataloaderOptions, buildDataloader, type DataPipeline } from "../data/build-dataloader.js";
+import { buildDataloader, type DataPipeline } from "../data/build-dataloader.js";
 import { ByteTokenizer } from "../data/byte-tokenizer.js";
 import { CheckedDataset } from "../data/checked-dataset.js";
 import type { DataLoader, Dataset, Tokenizer } from "../data/types.js";
-import { walkOrder } from "../distributed/protocol/leases.js";
 import type { Transport } from "../distributed/transports/contract.js";
 import type { TrainableModel } from "../nn/contract.js";
 import { Generator } from "../nn/generate/generator.js";
@@ -19,9 +18,8 @@ import { initialize } from "../nn/init/initialize.js";
 import { buildLogger, type LoggerOptions } from "../observe/build-logger.node.js";
 import { parseLogLevel } from "../observe/level.js";
 import type { MetricLogger } from "../observe/metric-logger.js";
-import { optimizers } from "../optim/index.js";
-import { buildSchedule } from "../schedule/index.js";
-import { ConfigError, invariant } from "../util/errors.js";
+import type { Schedule } from "../schedule/index.js";
+import { bufferPolicies } from "./buffer-policies.js";
 import { checkRuntimeOptions } from "./check-runtime-options.js";
 import { giveBack, moveToEngine, refreshModel } from "./checkpointer.js";
 import { buildConfiguredModel, isLanguageModel } from "./configured-model.js";
@@ -32,11 +30,11 @@ import { WorkerEngine } from "./engine/worker-engine.node.js";
 import { engineBackend } from "./engine-backend.js";
 import { currentEnvironment, defaultThreads } from "./environment.node.js";
 import { runFingerprint } from "./fingerprint.js";
+import { configuredSchedule, dataloaderOptions, engineOptions } from "./from-config.js";
 import { type InitialWeights, loadInitialWeights, plainReport } from "./initial-weights.node.js";
 import { MasterCoordinator } from "./master-coordinator.node.js";
 import { openCheckpoints, type Resume } from "./open-checkpoints.node.js";
 import { openTransport } from "./open-transport.node.js";
-import { optimizerHyper, parameterRules } from "./optimizer-options.js";
 import { resolvePrecision } from "./precision.js";
 import type { TrainResult } from "./result.js";
 import { hashCorpus } from "./shared-corpus.node.js";
@@ -64,6 +62,11 @@ export interface RuntimeOptions {
   readonly tokenizer?: Tokenizer;
   /** Batches of any form, instead of a dataset. You close it yourself. */
   readonly loader?: DataLoader;
+  /**
+   * Factor of `optimizer.lr` for the update that follows so many completed ones, instead of the curve that `scheduler`
+   * describes. A resume asks the same function.
+   */
+  readonly schedule?: Schedule;
   /** In place of the one that `distributed` describes. */
   readonly coordinator?: SyncCoordinator;
   /** Where the nodes meet, in place of what `distributed.repo_id` names. You close it yourself. */
@@ -144,6 +147,7 @@ async function compose(
   const given = {
     hasDataset: options.dataset !== undefined,
     hasValidation: options.validation !== undefined,
+    hasSchedule: options.schedule !== undefined,
     hasRecomputation: early?.setGradientCheckpointing !== undefined,
   };
   refuseUnsupported(config, given);
@@ -201,7 +205,8 @@ async function compose(
   if (generator) closers.push(() => generator.close());
   const sampling = config.sampling;
   const coordinator =
-    options.coordinator ?? (await openCoordinator(config, options, closers, logger, fingerprint, data));
+    options.coordinator ??
+    (await openCoordinator(config, options, closers, logger, fingerprint, model, data));
   const trainer = new Trainer({
     model,
     engine,
@@ -210,13 +215,7 @@ async function compose(
     maxSteps: effectiveMaxSteps(config),
     accumulationSteps: accumulationSteps(config),
     lr: optimizer.lr,
-    schedule: buildSchedule({
-      name: config.scheduler.name,
-      warmupSteps: config.scheduler.warmup_steps,
-      horizon: scheduleHorizon(config),
-      minLrRatio: config.scheduler.min_lr_ratio,
-      pythonEndpoints: compat.schedule_endpoints,
-    }),
+    schedule: options.schedule ?? configuredSchedule(config),
     gradClip: optimizer.grad_clip,
     averaging: compat.microbatch_mean ? "microbatches" : "targets",
     nonFinite: { policy: optimizer.non_finite, maxConsecutiveSkips: optimizer.max_consecutive_skips },
@@ -308,6 +307,7 @@ async function openCoordinator(
   closers: (() => Promise<unknown> | unknown)[],
   logger: MetricLogger,
   fingerprint: Fingerprint,
+  model: TrainableModel,
   { train, corpus }: DataPipeline,
 ): Promise<SyncCoordinator | undefined> {
   if (!config.distributed.enabled) return undefined;
@@ -325,36 +325,11 @@ async function openCoordinator(
     transport,
     logger,
     fingerprint: fingerprint.model,
+    bufferPolicies: bufferPolicies(model, config),
     data: corpus && { loader: train, corpus: hashCorpus(corpus) },
   });
   closers.push(() => coordinator.close());
   return coordinator;
-}
-
-/** Matrices decay, tensors of one dimension do not, unless the compatible rule is asked for. */
-function engineOptions(
-  config: SpeedtronicConfig,
-  model: TrainableModel,
-  threads: number,
-  backend: EngineOptions["backend"],
-  modelTitle: string,
-): EngineOptions {
-  const rules = parameterRules(config, model);
-  const parameters = [...model.namedParameters()].map(([name, parameter]) => {
-    const rule = rules.get(name);
-    return {
-      name,
-      shape: parameter.shape,
-      trainable: parameter.trainable,
-      decays: parameter.rank > 1 || config.compat.decay_all_tensors,
-      ...(rule !== undefined && { rule }),
-    };
-  });
-  if (!parameters.some((p) => p.trainable))
-    throw new ConfigError(`${modelTitle} has no trainable parameter`, { code: "train.nothing_to_train" });
-  const { name } = config.optimizer;
-  invariant(optimizers[name], `optimizer ${name} is in the table`);
-  return { backend, threads, parameters, optimizer: { name, hyper: optimizerHyper(config) } };
 }
 
 async function openData(
@@ -370,32 +345,6 @@ async function openData(
   const data = await buildDataloader(dataloaderOptions(config, options));
   closers.push(() => data.train.close());
   return validation ? { ...data, validation } : data;
-}
-
-function dataloaderOptions(config: SpeedtronicConfig, options: RuntimeOptions): BuildDataloaderOptions {
-  const { data, model, compat } = config;
-  return {
-    config: {
-      textPath: data.text_path,
-      synthetic: data.synthetic,
-      numTokens: data.num_tokens,
-      vocabSize: model.vocab_size,
-      blockSize: data.block_size,
-      microBatchSize: data.micro_batch_size,
-      shuffle: data.shuffle,
-      dropLast: data.drop_last,
-      seed: data.seed,
-      numWorkers: Math.max(1, data.num_workers),
-      prefetchFactor: data.prefetch_factor,
-      validationFraction: data.validation_fraction,
-      compat: { textStride: compat.text_stride, syntheticSeeds: compat.synthetic_seeds },
-    },
-    ...(options.dataset ? { dataset: options.dataset } : {}),
-    ...(config.distributed.enabled && !options.coordinator && data.virtual_shards !== null
-      ? { shards: { shardCount: data.virtual_shards, walk: walkOrder } }
-      : {}),
-    ...(options.tokenizer ? { tokenizer: options.tokenizer } : {}),
-  };
 }
 
 function isAllZero(model: TrainableModel): boolean {

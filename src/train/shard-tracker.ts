@@ -2,8 +2,8 @@
 // of each delta, and goes on with other shards when an installed version says so. Between two local steps only.
 //
 // Which deltas hold which shards is remembered until a version decides on them: until then they are not trained again,
-// though the record still leases them to this node. Those of a refused delta are. State and place in the data go into
-// one checkpoint and belong together.
+// though the record still leases them to this node. Those of a refused delta are, and those of a delta that got lost.
+// State and place in the data go into one checkpoint and belong together.
 
 import type { JsonObject, JsonValue } from "../checkpoint/content.js";
 import { finishedBetween, isWalking, startPlace, walkedShard } from "../data/shard-place.js";
@@ -71,6 +71,21 @@ export class ShardTracker implements SharedData {
       epoch: loader.position().epoch,
       corpus: this.#options.corpus.sha256,
     });
+  }
+
+  restarted(pending: readonly number[], progress: "open" | "lost" | number): void {
+    // Decided since, or lost: the record of the next version says which, and leases them again if need be.
+    for (const sequence of this.#sent.keys()) if (!pending.includes(sequence)) this.#sent.delete(sequence);
+    if (progress === "open") return;
+    const place = this.#requiredPlace();
+    if (progress === "lost") {
+      // A part of the shard that is under way is lost as well.
+      this.#options.loader.seek({ epoch: 0, position: 0, shards: { ...place, offset: 0 } });
+    } else if (pending.includes(progress)) {
+      this.#sent.set(progress, [...this.#carried, ...this.#finishedSince(place)]);
+    }
+    this.#carried = [];
+    this.#told = this.#requiredPlace();
   }
 
   headerFields(sequence: number, pending: readonly number[]): Readonly<Record<string, string>> {

@@ -35,7 +35,7 @@ export function toTrainerState(
   parts: {
     data: DataPosition;
     seed: number;
-    lr: number;
+    schedule: JsonObject;
     coordinator: JsonValue;
     /** The last evaluation; of interest only if it was made at this step. */
     evaluation: { readonly step: number; readonly loss: number; readonly tokens: number } | null;
@@ -49,7 +49,7 @@ export function toTrainerState(
     tokens,
     data: parts.data,
     rng: { seed: parts.seed },
-    schedule: { lr: parts.lr },
+    schedule: parts.schedule,
     bestValidation,
     validation: evaluation?.step === step ? { loss: evaluation.loss, tokens: evaluation.tokens } : null,
     counters: { microbatches, optimizerUpdates, skippedUpdates },

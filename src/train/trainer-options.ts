@@ -6,7 +6,7 @@ import type { DataLoader, Dataset } from "../data/types.js";
 import type { TrainableModel } from "../nn/contract.js";
 import type { EventMap } from "../observe/events/catalogue.js";
 import type { MetricLogger } from "../observe/metric-logger.js";
-import type { Schedule } from "../schedule/index.js";
+import type { RunSchedule, Schedule } from "../schedule/index.js";
 import type { CheckpointerOptions } from "./checkpointer.js";
 import type { SyncCoordinator } from "./coordinator.js";
 import type { TrainEngine, UpdateRequest } from "./engine/contract.js";
@@ -22,8 +22,8 @@ export interface TrainerOptions {
   /** Microbatches per update. Default 1. */
   readonly accumulationSteps?: number;
   readonly lr: number;
-  /** Default: constant. */
-  readonly schedule?: Schedule;
+  /** Factor of `lr` by updates done. A RunSchedule also goes on without a jump after a resume. Default: constant. */
+  readonly schedule?: Schedule | RunSchedule;
   /** Largest gradient norm; null (default): no clipping. */
   readonly gradClip?: number | null;
   /** See `UpdateRequest.averaging`. Default `targets`. */

@@ -2,17 +2,18 @@
 // whatever is due: coordinator, metrics, evaluation, sample text, checkpoint. Knows nothing of configuration
 // files, signals or processes. Long because the loop is one idea: each part of it reads and moves the same state.
 
+import type { JsonObject } from "../checkpoint/content.js";
 import type { LoadedCheckpoint, OpenedCheckpoint } from "../checkpoint/load.js";
 import type { DataPosition, LoadedBatch } from "../data/types.js";
 import { RateMeter } from "../observe/rate-meter.js";
-import type { Schedule } from "../schedule/index.js";
+import { checkSchedule, RunSchedule, type Schedule } from "../schedule/index.js";
 import type { TensorData } from "../tensor/dtype.js";
 import { countFlops } from "../tensor/flops.js";
 import { rngInputName } from "../tensor/trace/context.js";
 import { ConfigError, TrainingError } from "../util/errors.js";
 import { collectGarbage } from "../util/garbage.node.js";
-import { Checkpointer, refreshModel } from "./checkpointer.js";
-import type { CoordinatedRun } from "./coordinator.js";
+import { Checkpointer, refreshModel, type SavedState } from "./checkpointer.js";
+import { type CoordinatedRun, noCoordinatorState, stateOf } from "./coordinator.js";
 import type { UpdateResult } from "./engine/contract.js";
 import { evaluateDataset } from "./evaluation.js";
 import { MeterState } from "./meter.js";
@@ -40,7 +41,7 @@ export class Trainer {
   /** Settles when the fit in progress has ended; undefined when there is none. */
   #running: Promise<unknown> | undefined;
   #state: RunState = initialState();
-  #restoredCoordinator: LoadedCheckpoint["content"]["trainer"]["coordinator"] = null;
+  #restoredCoordinator = noCoordinatorState;
   #lastEvaluation: { step: number; loss: number; tokens: number } | null = null;
   #consecutiveSkips = 0;
   #epoch: number;
@@ -56,7 +57,8 @@ export class Trainer {
       throw new ConfigError(`maxSteps must be a positive integer, got ${options.maxSteps}`, {
         code: "train.max_steps",
       });
-    this.#schedule = options.schedule ?? (() => 1);
+    const { schedule = () => 1 } = options;
+    this.#schedule = schedule instanceof RunSchedule ? (done) => schedule.at(done) : checkSchedule(schedule);
     const { signal } = this.#closing;
     this.#stop = options.signal ? AbortSignal.any([options.signal, signal]) : signal;
     // The programs of one update are all in use at once.
@@ -94,17 +96,20 @@ export class Trainer {
     const { loader } = this.#options;
     const place = loader.position();
     loader.seek(trainer.data);
-    let notes: string[];
+    let restored: Awaited<ReturnType<Checkpointer["restore"]>>;
     try {
-      notes = await this.#checkpointer.restore(loaded);
+      restored = await this.#checkpointer.restore(loaded);
     } catch (error) {
       loader.seek(place);
       throw error;
     }
+    const { schedule } = this.#options;
+    const moved = schedule instanceof RunSchedule && schedule.resume(trainer.schedule, trainer.step);
+    const notes = moved ? [...restored.notes, moved] : restored.notes;
     this.#state = fromTrainerState(trainer);
     this.#epoch = trainer.data.epoch;
     this.#markWhole();
-    this.#restoredCoordinator = trainer.coordinator;
+    this.#restoredCoordinator = restored.coordinator;
     const { skipped } = loaded;
     const { epoch, position } = trainer.data;
     this.#options.logger.emit("resume", {
@@ -143,13 +148,14 @@ export class Trainer {
     this.#checkpointer?.requireWhole();
     const started = performance.now();
     const target = Math.max(this.#state.step, this.#options.maxSteps);
-    const hasWork = this.#state.step < target;
+    const isAtTarget = this.#state.step >= target;
     this.#emitStart(target);
     let finalLoss: number | null = null;
     let stop = { kind: "target" } as StopReason;
-    if (hasWork) {
+    if (!isAtTarget || (await this.#hasUnsent())) {
       try {
         await this.#coordinated(async () => {
+          if (isAtTarget) return;
           const meter = this.#newMeter(target);
           // Without it the first save takes longer, nothing else: failing here is no failure.
           this.#checkpointer?.prepare(this.#state.step, target).catch(() => undefined);
@@ -296,7 +302,7 @@ export class Trainer {
     if (isDue(validation?.everySteps)) await meter.rates.paused(() => this.#evaluate());
     if (isDue(sampling?.everySteps)) await meter.rates.paused(() => this.#sample());
     if (step < target && this.#checkpointer?.isDue(step))
-      await meter.rates.paused(async () => this.#checkpointer!.savePeriodic(await this.#trainerState()));
+      await meter.rates.paused(async () => this.#checkpointer!.savePeriodic(await this.#savedState()));
   }
 
   /** What the end of a run that reached its target brings. */
@@ -309,7 +315,7 @@ export class Trainer {
   async #saveFinal(stop: StopReason): Promise<void> {
     if (this.#state.step === 0 || !this.#checkpointer) return;
     await this.#checkpointer.saveFinal(
-      await this.#trainerState(),
+      await this.#savedState(),
       stop.kind === "target" ? "final" : stop.cause,
     );
   }
@@ -323,7 +329,7 @@ export class Trainer {
     this.#state.microbatches = this.#lastWhole.microbatches;
     // Why it cannot be saved is an event; the first failure is the one that ends the run.
     await this.#checkpointer
-      .saveFinal(await this.#trainerState(this.#lastWhole.data), "error")
+      .saveFinal(await this.#savedState(this.#lastWhole.data), "error")
       .catch(() => undefined);
   }
 
@@ -410,18 +416,27 @@ export class Trainer {
     logger.emit("sample", { step: this.#state.step, text, prompt: sampling.prompt });
   }
 
+  /** Whether a run that has reached its end still has something to hand over, as after a crash at that moment. */
+  async #hasUnsent(): Promise<boolean> {
+    const { coordinator } = this.#options;
+    if (!coordinator?.hasUnsent) return false;
+    const { state, tensors } = this.#restoredCoordinator;
+    if (state !== null) await coordinator.prepareState?.(state, tensors);
+    return coordinator.hasUnsent();
+  }
+
   /** Runs `work` between the coordinator's start and its stop, if there is one. */
   async #coordinated(work: () => Promise<void>): Promise<void> {
     const { coordinator, logger } = this.#options;
     if (!coordinator) return work();
-    const saved = this.#restoredCoordinator;
-    if (saved !== null && coordinator.prepareState) await coordinator.prepareState(saved);
+    const { state, tensors } = this.#restoredCoordinator;
+    if (state !== null && coordinator.prepareState) await coordinator.prepareState(state, tensors);
     await coordinator.start(this.#coordinatedRun());
     // It may have put other data in front.
     if (this.#isWhole) this.#markWhole();
     try {
-      if (saved !== null && !coordinator.prepareState) await coordinator.loadStateDict(saved);
-      this.#restoredCoordinator = null;
+      if (state !== null && !coordinator.prepareState) await coordinator.loadStateDict(state, tensors);
+      this.#restoredCoordinator = noCoordinatorState;
       await work();
     } catch (error) {
       try {
@@ -453,15 +468,22 @@ export class Trainer {
     };
   }
 
-  async #trainerState(data = this.#options.loader.position()) {
-    const { seed = 0, coordinator, lr } = this.#options;
-    return toTrainerState(this.#state, {
+  async #savedState(data = this.#options.loader.position()): Promise<SavedState> {
+    const { seed = 0, coordinator, lr, schedule } = this.#options;
+    const { step } = this.#state;
+    // A run without one keeps what the checkpoint had.
+    const saved = coordinator ? await stateOf(coordinator) : this.#restoredCoordinator;
+    const trainer = toTrainerState(this.#state, {
       data,
       evaluation: this.#lastEvaluation,
       seed,
-      lr: lr * this.#schedule(this.#state.step),
-      coordinator: coordinator ? await coordinator.stateDict() : this.#restoredCoordinator,
+      schedule: {
+        lr: lr * this.#schedule(step),
+        ...(schedule instanceof RunSchedule ? schedule.save(step) : {}),
+      } as JsonObject,
+      coordinator: saved.state,
     });
+    return { trainer, coordinator: saved.tensors };
   }
 
   #noteEpoch(batches: readonly LoadedBatch[]): void {

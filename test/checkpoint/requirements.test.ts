@@ -78,6 +78,7 @@ it("R1: a checkpoint knows what its tensors mean; another meaning is refused fie
     "n_kv_head: saved 2, now 1; accepted, the configuration's value is used from here on",
     "rope_base: saved 10000, now 500; accepted, the configuration's value is used from here on",
     "d_model: accepted as different, but it is not",
+    'the learning rate decays until step 4 instead of 2: it is at its floor of 0.1 of the peak and stays there; scheduler.moved_end "rewarm" raises it again',
   ]);
 
   // The rotary table stands in no file: a loaded model must compute the very same logits.
@@ -126,7 +127,7 @@ it("R2: missing, unexpected and mismatched tensors are errors unless a pattern a
   await reader.close();
 });
 
-it("R3: every file of a checkpoint is safetensors or JSON; nothing in it can run", async () => {
+it("R3 L-64: every file of a checkpoint is safetensors or JSON; nothing in it can run", async () => {
   const directory = temporaryFolder();
   const { path } = await new CheckpointStore({ directory, keepLast: 1, runId: "run" }).save(richStateAt(3));
   const files = (await readdir(path)).sort();
@@ -268,7 +269,7 @@ it("R8: without a step done nothing is written again", async () => {
 });
 
 it.each(["../step-000000000002", "/etc", "step-2", "step-000000000002/../step-000000000002", "."])(
-  "R9: a pointer to %s is not followed",
+  "R9 L-65: a pointer to %s is not followed",
   async (file) => {
     const directory = temporaryFolder();
     const store = new CheckpointStore({ directory, keepLast: 2, runId: "run" });
@@ -443,7 +444,7 @@ it("R15: a checkpoint of another node is refused, field by field", () => {
   ]);
 });
 
-it("R16: a pickle that wants to call something is refused by name, and nothing runs", async () => {
+it("R16 L-64: a pickle that wants to call something is refused by name, and nothing runs", async () => {
   const canary = join(temporaryFolder(), "canary");
   const file = torchZip(pickle(call("os", "system", asm.text(`touch ${canary}`))));
   await expect(readTorchFile(bytesSource(file, "evil.pt"))).rejects.toThrow(/os\.system/);

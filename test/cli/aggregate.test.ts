@@ -8,6 +8,7 @@ import { stringify } from "yaml";
 import { parseVersionRecord } from "../../src/distributed/wire/index.js";
 import { recordEvents, temporaryFolder, tinyConfig } from "../train/helpers.js";
 import { REPO, readText, startHub } from "./fleet.js";
+import { sampleText, scratchFolder, writeTinyConfig } from "./harness.js";
 
 function runConfig(changes: { run?: object; distributed?: object } = {}) {
   return {
@@ -32,7 +33,7 @@ function configFile(changes: Parameters<typeof runConfig>[0] = {}): string {
   return path;
 }
 
-test("begins a run, ends after the rounds asked for, and a later call drains", async () => {
+test("L-22: begins a run, ends after the rounds asked for, and a later call drains", async () => {
   const hub = await startHub();
   const config = configFile({ distributed: { node_id: "chief" } });
   const begun = await hub.cli(["aggregate", "-c", config, "--drain"]);
@@ -51,7 +52,7 @@ test("begins a run, ends after the rounds asked for, and a later call drains", a
   expect(record.outerStep).toBe(Number(outerStep));
 });
 
-test("a second master is refused with advice, unless it takes over", async () => {
+test("L-31: a second master is refused with advice, unless it takes over", async () => {
   const hub = await startHub();
   await hub.cli(["aggregate", "-c", configFile({ distributed: { node_id: "one" } }), "--drain"]);
   const other = configFile({ distributed: { node_id: "two" } });
@@ -94,4 +95,54 @@ test("a master that trains publishes its own work and the others'", async () => 
   const ledger = await readText(hub.connect(), "global/ledger.json");
   expect(ledger).toContain("nodes/chief/");
   expect(ledger).toContain("nodes/a/");
+});
+
+test("needs no more than the repository of a run that was set up: its configuration is there", async () => {
+  const hub = await startHub();
+  const folder = scratchFolder();
+  const config = writeTinyConfig(
+    folder,
+    sampleText,
+    `distributed: {repo_id: ${REPO}, inner_steps: 2, poll_interval: 0.02, commits_per_hour: 77, outer_lr: 0.5}\n`,
+  );
+  expect((await hub.cli(["init", REPO, "--config", config])).code).toBe(0);
+  const set = ["--set", `run.output_dir=${join(folder, "chief")}`];
+  const begun = await hub.cli(["aggregate", REPO, "--drain", ...set]);
+  expect(begun).toMatchObject({ code: 0, err: "", out: expect.stringContaining("outer lr 0.5") });
+  expect((await hub.cli(["aggregate", REPO, "--drain", ...set])).code).toBe(0);
+  const node = [
+    "--data",
+    join(folder, "train.txt"),
+    "--output-dir",
+    join(folder, "node"),
+    "--max-steps",
+    "4",
+  ];
+  expect((await hub.cli(["join", REPO, ...node])).code).toBe(0);
+  const round = await hub.cli(["aggregate", REPO, "--drain", ...set]);
+  expect(round.out).toMatch(/completed outer_step=1 published=1\n$/);
+  const status = await hub.cli(["status", REPO]);
+  expect(status.out).toContain("all nodes together (budget of each: 77)");
+  expect(JSON.parse((await hub.cli(["status", REPO, "--json"])).out).commits_per_hour).toBe(77);
+});
+
+test("the repository on the command line goes before the one in the file", async () => {
+  const hub = await startHub();
+  const config = configFile({ distributed: { repo_id: "lab/other" } });
+  expect((await hub.cli(["aggregate", REPO, "-c", config, "--drain"])).code).toBe(0);
+  expect(parseVersionRecord(await readText(hub.connect(), "global/step_count.json")).outerStep).toBe(0);
+});
+
+test("without a configuration anywhere it says what to do", async () => {
+  const hub = await startHub();
+  expect(await hub.cli(["aggregate", "--drain"])).toMatchObject({
+    code: 2,
+    err: expect.stringContaining("name the run's repository, or a configuration with --config"),
+  });
+  await hub.cli(["aggregate", "-c", configFile(), "--drain"]);
+  expect(await hub.cli(["aggregate", REPO, "--drain"])).toMatchObject({
+    code: 6,
+    err: expect.stringMatching(/has no config\.yaml.*speedtronic aggregate --config.*speedtronic init/),
+  });
+  expect(await hub.cli(["aggregate", "memory:x", "--drain"])).toMatchObject({ code: 2 });
 });

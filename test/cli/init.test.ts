@@ -118,7 +118,7 @@ describe("init", () => {
     });
   });
 
-  it("refuses a public repository unless that is meant", async () => {
+  it("L-63: refuses a public repository unless that is meant", async () => {
     const hub = await startHub();
     const { config } = tiny();
     await fetch(`${hub.endpoint}/api/repos/create`, {

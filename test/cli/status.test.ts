@@ -43,7 +43,7 @@ describe("status", () => {
       expect({ code, err }).toEqual({ code: 0, err: "" });
       expect(out).toMatch(/\nversion +1, published \S+ ago, from [2-4] deltas\n/);
       expect(out).toMatch(/\nmaster +master, term 1\nouter step +lr 0\.7, momentum 0\.5\nwaiting +nothing\n/);
-      const commits = /\ncommits +\d+ in the last hour, all nodes together \(default budget of each: 100\)\n/;
+      const commits = /\ncommits +\d+ in the last hour, all nodes together \(budget of each: 100\)\n/;
       expect(commits.test(out)).toBe(kind === "hub");
       expect(out).toMatch(/\nnode +last delta +base +behind +tokens +fate +waiting +counted\n/);
       expect(out).toMatch(/\ncellar +#[12] +0 +1 +(?:256|512) +(?:applied|merged) in 1 +0 +[12]\n/);

@@ -96,7 +96,7 @@ describe("secrets", () => {
     );
   });
 
-  it("appear in no output", () => {
+  it("L-67: appear in no output", () => {
     const outputs = [
       formatConfig(config, "yaml"),
       formatConfig(config, "json"),
@@ -111,7 +111,7 @@ describe("secrets", () => {
     expect(toPlainConfig(config).distributed).toMatchObject({ token: "<redacted>" });
   });
 
-  it("read back as unset", () => {
+  it("L-67: read back as unset", () => {
     const again = resolveConfig(parseConfigText(formatConfig(config, "yaml")));
     expect(again.distributed.token).toBeNull();
     expect(again).toEqual({ ...config, distributed: { ...config.distributed, token: null } });

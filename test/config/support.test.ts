@@ -187,6 +187,19 @@ describe("what amounts to something else", () => {
   });
 });
 
+describe("accounts that ought to have access", () => {
+  it("L-69: hear where it is given, since no hub can be told from here", () => {
+    const distributed = { enabled: true, repo_id: "a/b", collaborators: ["ann"] };
+    expect(report({ distributed })).toEqual({
+      refusals: [],
+      notices: [
+        "distributed.collaborators: not used: no hub has a call that gives accounts access; give them access in the settings of the repository or of its organization",
+      ],
+    });
+    expect(report({ distributed: { ...distributed, collaborators: [] } }).notices).toEqual([]);
+  });
+});
+
 describe("a node that is told to wait for the network", () => {
   it("hears that it does not", () => {
     const distributed = { enabled: true, role: "worker", repo_id: "a/b" } as const;

@@ -49,7 +49,7 @@ const cases: readonly WrongCase[] = [
   { title: "not finite", text: "optimizer:\n  lr: .inf\n  weight_decay: .nan\n" },
   {
     title: "unknown choice",
-    text: "optimizer: adam\nscheduler:\n  name: linear\nlogging:\n  level: verbose\n",
+    text: "optimizer: adam\nscheduler:\n  name: polynomial\nlogging:\n  level: verbose\n",
   },
   { title: "wrong pair", text: "optimizer:\n  betas: [0.9]\n---\n".replace("---\n", "") },
   { title: "a value where a section belongs", text: "model: gpt\ndata: [1, 2]\ndistributed: hf_secret\n" },

@@ -155,7 +155,7 @@ describe("node ids", () => {
   });
 });
 
-describe("pointers to weights", () => {
+describe("L-62: pointers to weights", () => {
   test.each(["global/latest.safetensors", "global/step_000041.safetensors", "global/v/41/model.safetensors"])(
     "%j is one",
     (path) => {

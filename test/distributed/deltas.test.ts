@@ -311,7 +311,7 @@ describe("headers", () => {
     }
   });
 
-  test("are compared with the path", () => {
+  test("L-20: are compared with the path", () => {
     const path = parseDeltaPath("nodes/a/delta_7.safetensors") as DeltaPath;
     expect(
       headerContradictions(parse({ node_id: "a", algorithm: "dumb_diloco", local_step: "8" }), path),

@@ -167,7 +167,7 @@ test("many pieces and tensors, from files: the same as from memory", async () =>
   expect(fileValues(files.state).big![at]).toBe(f(f(Math.sin(at + 1)) - f(0.7) * f(g + f(f(0.9) * g))));
 });
 
-test("large tensors are read in small parts, whatever their number", async () => {
+test("L-23: large tensors are read in small parts, whatever their number", async () => {
   let largest = 0;
   const size = 2 ** 20;
   const watched = () => {
@@ -201,7 +201,7 @@ describe("refusals", () => {
     }
   });
 
-  test("tensors that do not fit the state", () => {
+  test("L-12: tensors that do not fit the state", () => {
     const refuse = (inputs: Partial<OuterStepInputs>) => () =>
       outerStep({ state, deltas, lr: 1, mu: 0, ...inputs });
     expect(refuse({ deltas: [] })).toThrow(code("no_deltas"));
@@ -232,7 +232,7 @@ describe("refusals", () => {
     expect(hex(sink.bytes)).toBe(hex(encodeSafetensors([f32("w", 1)]).subarray(0, -4)));
   });
 
-  test("a full disk on either side ends both", async () => {
+  test("L-11: a full disk on either side ends both", async () => {
     const full = {
       write: async (chunk: Uint8Array) => {
         if (chunk.byteLength === 4) throw new Error("disk full");

@@ -123,7 +123,7 @@ describe.each(["marked", "default", "muon"])("a checkpoint of Python Speedtronic
       tokens: python.tokens,
     });
     expect(counters).toEqual({ microbatches: 2 * step, optimizerUpdates: step, skippedUpdates: 0 });
-    expect(schedule).toEqual({ lr: python.lr });
+    expect(schedule).toMatchObject({ lr: python.lr, name: "cosine", factor: python.lr / 0.02, joint: null });
     expect(content.config).toMatchObject({
       run: { name: `python-${kind}`, seed: 7 },
       model: { n_head: 2, n_kv_head: 1, d_ff: 48, tie_weights: kind !== "default" },

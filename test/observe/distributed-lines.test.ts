@@ -39,6 +39,19 @@ describe("lines", () => {
       { outer_step: 2, revision: "r", deltas: 4, outer_lr: 0.7, outer_momentum: 0.018 },
       ["version 2 published: 4 deltas, outer lr 0.7, momentum 0.018"],
     ],
+    [
+      "master_settings_changed",
+      {
+        outer_step: 2,
+        outer_lr: 0.5,
+        previous_outer_lr: 0.7,
+        outer_momentum: 0.8,
+        previous_outer_momentum: 0.9,
+      },
+      [
+        "the rounds change: version 2 was made with outer lr 0.7 and momentum 0.9, from now on they are 0.5 and 0.8",
+      ],
+    ],
     ["outer_step", { outer_step: 2, deltas_found: 4, deltas_included: 4 }, []],
     ["publish_trouble", { outer_step: 2, problem: "conflict", error: "x" }, []],
     [

@@ -165,7 +165,7 @@ describe("hooks", () => {
     expect(calls).toBe(3 + 1 + 3 + 1);
   });
 
-  test("that are slow keep order, never hold up the run, and lose the oldest beyond the bound", async () => {
+  test("L-104: that are slow keep order, never hold up the run, and lose the oldest beyond the bound", async () => {
     const sink = recordingSink("log");
     const got: number[] = [];
     let open = (): void => {};
@@ -200,7 +200,7 @@ describe("hooks", () => {
     expect(sink.isClosed).toBe(true);
   });
 
-  test("may emit: every sink sees the cause before the answer", () => {
+  test("L-104: may emit: every sink sees the cause before the answer", () => {
     const [before, after] = [recordingSink("before"), recordingSink("after")];
     const logger: MetricLogger = new MetricLogger({ runId, sinks: [before] });
     logger.addHook((event, _payload) => {

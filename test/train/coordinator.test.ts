@@ -2,6 +2,7 @@
 
 import type { SyncCoordinator } from "speedtronic";
 import { loadCheckpoint } from "speedtronic/checkpoint";
+import type { TensorData } from "speedtronic/tensor";
 import type { CoordinatedRun } from "speedtronic/train";
 import { describe, expect, it } from "vitest";
 import { distance, smallTransformer } from "../engine/fixtures.js";
@@ -49,6 +50,26 @@ class PreparedDiary extends Diary {
   }
 }
 
+const fixed = (values: number[]): TensorData => ({
+  dtype: "float32",
+  shape: [values.length],
+  data: Float32Array.from(values),
+});
+
+/** Keeps a tensor too: one and the sum of the steps that it saw. */
+class Surveyor extends Diary {
+  readonly #sums = Float32Array.of(1, 0);
+
+  override async afterOptimizerStep(run: CoordinatedRun, step: number): Promise<boolean> {
+    this.#sums[1]! += step;
+    return super.afterOptimizerStep(run, step);
+  }
+
+  stateTensors(): ReadonlyMap<string, TensorData> {
+    return new Map([["mean", fixed([...this.#sums])]]);
+  }
+}
+
 const build = (coordinator: SyncCoordinator, options: Partial<LocalTrainerOptions> = {}) =>
   localTrainer({ model: smallTransformer(), coordinator, ...options });
 
@@ -74,6 +95,25 @@ describe("a coordinator", () => {
     await second.close();
   });
 
+  it("is started and stopped once more when an earlier process left something to hand over", async () => {
+    const folder = temporaryFolder();
+    const first = await build(new Diary(), { folder, maxSteps: 2 });
+    await first.trainer.fit();
+    const diary = new (class extends PreparedDiary {
+      hasUnsent(): boolean {
+        this.calls.push("asked");
+        return true;
+      }
+    })();
+    const second = await build(diary, { folder, maxSteps: 2 });
+    await second.trainer.resume(await loadCheckpoint(folder));
+    expect(await second.trainer.fit()).toMatchObject({ steps: 2, stop: { kind: "target" } });
+    const prepared = 'prepare {"seen":2}';
+    expect(diary.calls).toEqual([prepared, "asked", prepared, "start 2", "stop"]);
+    await first.close();
+    await second.close();
+  });
+
   it.each([
     { Kind: Diary, expected: ["start 2", 'load {"seen":2}', "step 3", "state", "stop"] },
     { Kind: PreparedDiary, expected: ['prepare {"seen":2}', "start 2", "step 3", "state", "stop"] },
@@ -89,6 +129,31 @@ describe("a coordinator", () => {
     expect((await loadCheckpoint(folder)).content.trainer.coordinator).toEqual({ seen: 3 });
     await first.close();
     await second.close();
+  });
+
+  it.each(["prepareState", "loadStateDict"] as const)("gets its tensors back (%s)", async (method) => {
+    const folder = temporaryFolder();
+    const first = await build(new Surveyor(), { folder, everySteps: 1, maxSteps: 2 });
+    await first.trainer.fit();
+    await first.close();
+    const saved = await loadCheckpoint(folder);
+    expect(saved.info.manifest.files).toHaveProperty("coordinator.safetensors");
+    expect(saved.content.coordinator).toEqual(new Map([["mean", fixed([1, 3])]]));
+
+    // A run without a coordinator hands on what it found.
+    const between = await localTrainer({ model: smallTransformer(), folder, maxSteps: 3 });
+    await between.trainer.resume(saved);
+    await between.trainer.fit();
+    await between.close();
+
+    const surveyor = new Surveyor();
+    const found: unknown[] = [];
+    Object.assign(surveyor, { [method]: (...saved: unknown[]) => void found.push(...saved) });
+    const last = await build(surveyor, { folder, maxSteps: 4 });
+    await last.trainer.resume(await loadCheckpoint(folder));
+    await last.trainer.fit();
+    await last.close();
+    expect(found).toEqual([{ seen: 2 }, new Map([["mean", fixed([1, 3])]])]);
   });
 
   it("has its saved state kept by a run without one", async () => {

@@ -97,6 +97,35 @@ describe("a registered model with a dataset", () => {
   });
 });
 
+describe("a schedule handed over", () => {
+  const config = (outputDir: string, max_steps: number) =>
+    tinyConfig(outputDir, { run: { max_steps }, scheduler: { name: "linear" } });
+
+  it("gives the rate of every update, also after a resume, and the scheduler section is said to be unused", async () => {
+    const outputDir = temporaryFolder();
+    const schedule = (done: number) => 1 / (done + 2);
+    const events = recordEvents();
+    const options = { schedule, hooks: [events.hook] };
+    await trainFromConfig(config(outputDir, 2), options);
+    await trainFromConfig(config(outputDir, 4), { ...options, resume: true });
+    expect(events.of("train_step").map(({ lr }) => lr)).toEqual([2, 3, 4, 5].map((n) => 1e-2 * (1 / n)));
+    expect(events.of("warning").map(({ message }) => message)).toContain(
+      "scheduler: not used: the program hands over a schedule of its own",
+    );
+  });
+
+  it("is refused when it is no function, and stopped when it gives no factor", async () => {
+    const train = (schedule: unknown) =>
+      trainFromConfig(config(temporaryFolder(), 4), { schedule: schedule as (done: number) => number });
+    await expect(train("cosine")).rejects.toMatchObject({ code: "train.not_a_schedule" });
+    for (const broken of [Number.NaN, -0.5, Number.POSITIVE_INFINITY, undefined])
+      await expect(train((done: number) => (done < 2 ? 1 : broken))).rejects.toMatchObject({
+        code: "schedule.not_a_factor",
+        message: expect.stringContaining("for the update after 2;"),
+      });
+  });
+});
+
 describe("a model handed over", () => {
   it("is trained from the values that it has, and has the new ones afterwards", async () => {
     const model = new Bigram(16, 4);

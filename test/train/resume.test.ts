@@ -130,14 +130,55 @@ describe("what changed since", () => {
     expect(result).toMatchObject({ steps: 6, samples: 16 });
   });
 
-  it("moves the horizon of the schedule with the end of the run", async () => {
+  const cosine = (done: number, end: number) => 0.1 + 0.45 * (1 + Math.cos((Math.PI * done) / (end - 1)));
+  const rates = ({ steps }: Awaited<ReturnType<typeof resumed>>) => steps.map(({ lr }) => lr / 1e-2);
+  const close = (factors: readonly number[]) => factors.map((factor) => expect.closeTo(factor, 12));
+
+  it("moves the end of the decay with the end of the run, without a jump", async () => {
     const outputDir = temporaryFolder();
-    await trainFromConfig(tinyConfig(outputDir));
-    const { steps } = await resumed(tinyConfig(outputDir, { run: { max_steps: 8 } }));
-    const cosine = (done: number) => 0.1 + 0.45 * (1 + Math.cos((Math.PI * done) / 7));
-    expect(steps.map(({ lr }) => lr / 1e-2)).toEqual(
-      [4, 5, 6, 7].map((done) => expect.closeTo(cosine(done), 12)),
-    );
+    await trainFromConfig(tinyConfig(outputDir, { scheduler: { max_steps: 6 } }));
+    const longer = await resumed(tinyConfig(outputDir, { run: { max_steps: 10 } }));
+    const scale = (cosine(4, 6) - 0.1) / (cosine(4, 10) - 0.1);
+    const curve = (done: number) => 0.1 + (cosine(done, 10) - 0.1) * scale;
+    expect(rates(longer)).toEqual(close([4, 5, 6, 7, 8, 9].map(curve)));
+    expect(rates(longer)[0]).toBeCloseTo(cosine(4, 6), 12);
+    expect(longer.resume?.notes).toEqual([
+      expect.stringMatching(/^optimizer\.schedule\.max_steps: saved 6, now null; /),
+      "the learning rate decays until step 10 instead of 6: it goes on from 0.1859 of its peak",
+    ]);
+  });
+
+  it("goes on in the same curve, to the bit, when it is resumed once more", async () => {
+    const [once, twice] = [temporaryFolder(), temporaryFolder()];
+    const run = (folder: string, max_steps: number, scheduler = {}) =>
+      trainFromConfig(tinyConfig(folder, { run: { max_steps }, scheduler }), { resume: "auto" });
+    const moved = { max_steps: 10 };
+    for (const folder of [once, twice]) await run(folder, 4, { max_steps: 6 });
+    await run(twice, 7, moved);
+    for (const folder of [once, twice]) await run(folder, 10, moved);
+    expect(await weightHashes(twice, 10)).toEqual(await weightHashes(once, 10));
+  });
+
+  it("keeps the floor of a run that had ended, or leaves it if that is wanted", async () => {
+    const folders = [temporaryFolder(), temporaryFolder(), temporaryFolder()] as const;
+    for (const folder of folders) await trainFromConfig(tinyConfig(folder));
+    const prolonged = (folder: string, scheduler = {}) =>
+      resumed(tinyConfig(folder, { run: { max_steps: 8 }, scheduler }));
+    const kept = await prolonged(folders[0]);
+    expect(rates(kept)).toEqual(close([0.1, 0.1, 0.1, 0.1]));
+    expect(kept.resume?.notes).toEqual([
+      expect.stringMatching(
+        /^the learning rate decays until step 8 instead of 4: it is at its floor of 0\.1 /,
+      ),
+    ]);
+    const raised = await prolonged(folders[1], { moved_end: "rewarm", warmup_steps: 2 });
+    const warm2 = (done: number) => 0.1 + 0.45 * (1 + Math.cos((Math.PI * (done - 1)) / 6));
+    expect(rates(raised)).toEqual(close([0.1, (0.1 + warm2(5)) / 2, warm2(6), 0.1]));
+    const jumped = await prolonged(folders[2], { moved_end: "jump" });
+    expect(rates(jumped)).toEqual(close([4, 5, 6, 7].map((done) => cosine(done, 8))));
+    expect(jumped.resume?.notes).toEqual([
+      expect.stringMatching(/it changes from 0\.1 to 0\.4499 of its peak$/),
+    ]);
   });
 
   it("is refused by name for the model, before anything is touched", async () => {

@@ -84,7 +84,7 @@ async function newRun(name: string, shardCount: number) {
   return { connect };
 }
 
-describe("a node that shares its data", () => {
+describe("a node that shares its data", { timeout: 300_000 }, () => {
   /** Samples that neither batches nor shards divide, so that steps end within shards and pass several epochs. */
   const dataset = () => new FormulaDataset(23);
 

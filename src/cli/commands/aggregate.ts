@@ -1,12 +1,14 @@
 // `speedtronic aggregate`: options only. The outer loop is src/train/run-aggregator.node.ts.
 
 import { type Command, InvalidArgumentError } from "commander";
+import type { SpeedtronicConfig } from "../../config/schema.js";
 import { onStopSignals } from "../../util/signals.node.js";
 import type { CliCommand } from "../command.js";
 import { addConfigOptions, type ConfigOptions, readConfig } from "../config-options.js";
+import type { CliContext } from "../context.js";
 import { exitCodeOfStop } from "../exit-codes.js";
 
-interface AggregateOptions extends ConfigOptions {
+interface AggregateOptions extends Partial<ConfigOptions> {
   readonly rounds?: number;
   readonly drain?: boolean;
   readonly takeOver?: boolean;
@@ -24,6 +26,11 @@ export const aggregate: CliCommand = {
   configure(command: Command): void {
     addConfigOptions(command);
     command
+      .usage("<repo>|--config <file> [options]")
+      .argument(
+        "[repo]",
+        "org/name on a hub, or file:PATH for a folder that all machines share; without --config the run's configuration is read there",
+      )
       .option("--rounds <n>", "end after so many publications; default: go on until stopped", roundCount)
       .option("--drain", "add up what is there now, without waiting for a quorum, and end")
       .option(
@@ -39,6 +46,7 @@ export const aggregate: CliCommand = {
         "after",
         `
 Examples:
+  speedtronic aggregate lab/whale
   speedtronic aggregate --config run.yaml
   speedtronic aggregate --config run.yaml --set distributed.quorum=4
   speedtronic aggregate --config run.yaml --drain
@@ -48,7 +56,7 @@ Examples:
 
   async run(command, context): Promise<number> {
     const options = command.opts<AggregateOptions>();
-    const config = await readConfig(command, context);
+    const config = await chooseConfig(command, context);
     const { runAggregator } = await import("../../train/run-aggregator.node.js");
     const stop = new AbortController();
     const signals = onStopSignals((signal) => {
@@ -76,3 +84,32 @@ Examples:
     }
   },
 };
+
+/** From the file, or from the run's own repository, as `speedtronic join` does. */
+async function chooseConfig(command: Command, context: CliContext): Promise<SpeedtronicConfig> {
+  const [repo] = command.args as [string?];
+  const { config: file, set = [] } = command.opts<AggregateOptions>();
+  if (repo === undefined && file === undefined)
+    command.error("error: name the run's repository, or a configuration with --config");
+  if (repo === undefined) return readConfig(command, context);
+  const { openRepository, using } = await import("../open-repository.js");
+  if (file !== undefined) {
+    return readConfig(command, context, [{ path: "distributed.repo_id", value: repo, option: "<repo>" }]);
+  }
+  const { readSharedRun } = await import("../../train/fleet/read-run.js");
+  const { aggregatorConfig } = await import("../../train/fleet/join-run.js");
+  const { formatProblems } = await import("../../config/problem.js");
+  const transport = openRepository(repo, context, set);
+  const { title } = transport;
+  const run = await using(transport, (opened) =>
+    readSharedRun(opened, {
+      advice: "publish it with speedtronic aggregate --config and a configuration of your own",
+    }),
+  );
+  return aggregatorConfig(run, {
+    repo,
+    title,
+    overrides: set,
+    onWarning: (warning) => context.err(`speedtronic: warning: ${formatProblems([warning])}\n`),
+  });
+}

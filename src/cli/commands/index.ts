@@ -14,6 +14,21 @@ export const commands: readonly CliCommandEntry[] = [
     load: async () => (await import("./validate.js")).validate,
   },
   {
+    name: "schema",
+    summary: "print the schema of configuration files, for editors, or what a key means",
+    load: async () => (await import("./schema.js")).schema,
+  },
+  {
+    name: "doctor",
+    summary: "check everything that a run needs before it is started",
+    load: async () => (await import("./doctor.js")).doctor,
+  },
+  {
+    name: "plan",
+    summary: "say what a run will need: parameters, work, memory, disk, time",
+    load: async () => (await import("./plan.js")).plan,
+  },
+  {
     name: "generate",
     summary: "continue a text with a trained model",
     load: async () => (await import("./generate.js")).generate,

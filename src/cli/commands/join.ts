@@ -4,6 +4,7 @@
 import type { Command } from "commander";
 import type { Override } from "../../config/overrides.js";
 import { type CliCommand, collect } from "../command.js";
+import { optionText } from "../config-options.js";
 import type { CliContext } from "../context.js";
 import { type TrainOptions, trainOverrides } from "./train.js";
 
@@ -19,7 +20,7 @@ export const join: CliCommand = {
       .argument("<repo>", "org/name on a hub, or file:PATH for a folder that all machines share")
       .option("--data <file>", "text file to train on, where the run trains on text")
       .option("-o, --output-dir <folder>", "folder of everything this node writes (default: runs/NAME)")
-      .option("-d, --device <device>", "device to compute on: auto or cpu")
+      .option("-d, --device <device>", optionText("run.device"))
       .option("-n, --max-steps <n>", "optimizer step at which this node ends")
       .option("--node-id <name>", "name of this node (default: a random one, which the output folder keeps)")
       .option(

@@ -3,6 +3,7 @@
 import type { Member, ReportedDelta, RunReport } from "../../distributed/node/run-report.js";
 import { ORDERED_FROM } from "../../distributed/protocol/numbers.js";
 import { formatCount, formatDuration, formatGeneral } from "../../observe/number-text.js";
+import type { RunBudget } from "../../train/fleet/commit-budget.js";
 import {
   type Column,
   formatBytes,
@@ -17,8 +18,8 @@ export interface TextOptions {
   /** Columns to fill. */
   readonly width: number;
   readonly nowMs: number;
-  /** Commits that a node allows itself within an hour unless its configuration says otherwise. */
-  readonly commitsPerHour: number;
+  /** Commits that a node allows itself within an hour: as the run is set up, or by default. */
+  readonly budget: RunBudget;
   paint(style: "bold" | "yellow" | "gray", text: string): string;
 }
 
@@ -44,7 +45,7 @@ export function formatRunReport(report: RunReport, options: TextOptions): string
 
 function summary(
   { version, pending, commitsLastHour }: RunReport,
-  { nowMs, commitsPerHour }: TextOptions,
+  { nowMs, budget }: TextOptions,
 ): (readonly [string, string])[] {
   const bytes = pending.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
   const nodes = new Set(pending.map(({ nodeId }) => nodeId)).size;
@@ -71,7 +72,7 @@ function summary(
   if (commitsLastHour !== undefined)
     facts.push([
       "commits",
-      `${commitsLastHour} in the last hour, all nodes together (default budget of each: ${commitsPerHour})`,
+      `${commitsLastHour} in the last hour, all nodes together (${budget.isDefault ? "default " : ""}budget of each: ${budget.commitsPerHour})`,
     ]);
   return facts;
 }
@@ -169,7 +170,7 @@ function wrapFacts(facts: readonly (readonly [string, string])[], width: number)
 }
 
 /** Snake case, as in the repository's own documents. */
-export function plainReport(report: RunReport): Record<string, unknown> {
+export function plainReport(report: RunReport, { commitsPerHour }: RunBudget): Record<string, unknown> {
   const { title, revision, version, members, pending, fates, commitsLastHour, notes } = report;
   return {
     repository: title,
@@ -205,6 +206,7 @@ export function plainReport(report: RunReport): Record<string, unknown> {
       reason,
     })),
     commits_last_hour: commitsLastHour ?? null,
+    commits_per_hour: commitsPerHour,
     notes,
   };
 }

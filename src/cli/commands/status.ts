@@ -2,9 +2,11 @@
 // src/distributed/node/run-report.ts.
 
 import { type Command, InvalidArgumentError } from "commander";
-import type { RunReport, RunReporter } from "../../distributed/node/run-report.js";
+import type { RunReport } from "../../distributed/node/run-report.js";
+import type { CallOptions } from "../../distributed/transports/contract.js";
 import { TransportError } from "../../distributed/transports/errors.js";
 import { detectTerminal, makePainter } from "../../observe/terminal.node.js";
+import type { RunBudget } from "../../train/fleet/commit-budget.js";
 import { onStopSignals } from "../../util/signals.node.js";
 import type { CliCommand } from "../command.js";
 import type { CliContext } from "../context.js";
@@ -56,19 +58,32 @@ Examples:
     const [repo] = command.args as [string];
     const { watch, json } = command.opts<StatusFlags>();
     const { openRepository, using } = await import("../open-repository.js");
+    const { readCommitBudget } = await import("../../train/fleet/commit-budget.js");
     const { RunReporter } = await import("../../distributed/node/run-report.js");
     const { sha256Hasher } = await import("../../distributed/node/aggregator-disk.node.js");
     return using(openRepository(repo, context), async (transport) => {
       const reporter = new RunReporter({ transport, hasher: sha256Hasher, now: Date.now });
       const print = await printer(context, { isJson: json === true, isWatch: watch !== undefined });
-      if (watch === undefined) print(await reporter.read());
-      else await follow(reporter, print, (watch === true ? DEFAULT_SECONDS : watch) * 1000, context);
+      let seen: Seen | undefined;
+      const read: Read = async (options = {}) => {
+        const report = await reporter.read(options);
+        if (report === seen?.report) return seen;
+        seen = { report, budget: await readCommitBudget(transport, report.revision, options) };
+        return seen;
+      };
+      if (watch === undefined) print(await read());
+      else await follow(read, print, (watch === true ? DEFAULT_SECONDS : watch) * 1000, context);
       return ExitCode.ok;
     });
   },
 };
 
-type Print = (report: RunReport, trouble?: string) => void;
+interface Seen {
+  readonly report: RunReport;
+  readonly budget: RunBudget;
+}
+type Read = (options?: CallOptions) => Promise<Seen>;
+type Print = (seen: Seen, trouble?: string) => void;
 
 async function printer(
   context: CliContext,
@@ -76,26 +91,24 @@ async function printer(
 ): Promise<Print> {
   const { formatRunReport, plainReport } = await import("./status-text.js");
   const { formatJson, outputWidth } = await import("./ckpt/format.js");
-  const { DEFAULT_COMMITS_PER_HOUR: commitsPerHour } = await import(
-    "../../distributed/transports/hub-budget.js"
-  );
   const { isLive, hasColor } = detectTerminal(context.stream, context.env, context.isTerminal);
   const paint = makePainter(hasColor);
   let shown: RunReport | undefined;
-  return (report, trouble) => {
+  return ({ report, budget }, trouble) => {
     // A terminal is redrawn, since ages grow; elsewhere only what is new is worth a line.
     const isNew = report !== shown;
     shown = report;
     const canRedraw = isWatch && isLive && !isJson;
     if (!isNew && !canRedraw) return;
     if (isJson) {
-      context.out(isWatch ? `${JSON.stringify(plainReport(report))}\n` : formatJson(plainReport(report)));
+      const plain = plainReport(report, budget);
+      context.out(isWatch ? `${JSON.stringify(plain)}\n` : formatJson(plain));
       return;
     }
     const text = formatRunReport(report, {
       width: outputWidth(context),
       nowMs: Date.now(),
-      commitsPerHour,
+      budget,
       paint,
     });
     const clear = canRedraw ? "\x1b[H\x1b[2J" : "";
@@ -106,25 +119,20 @@ async function printer(
 }
 
 /** Until a signal, or until nobody reads. What passes by itself is waited for; other errors end it. */
-async function follow(
-  reporter: RunReporter,
-  print: Print,
-  everyMs: number,
-  context: CliContext,
-): Promise<void> {
+async function follow(read: Read, print: Print, everyMs: number, context: CliContext): Promise<void> {
   const { clockOf } = await import("../../distributed/node/clock.node.js");
   const stop = new AbortController();
   const signals = onStopSignals(() => stop.abort());
   context.onOutputClosed = () => stop.abort();
   const { signal } = stop;
   const clock = clockOf({ keepsAlive: true });
-  let last: RunReport | undefined;
+  let last: Seen | undefined;
   let failures = 0;
   try {
     while (!signal.aborted) {
       let waitMs = everyMs;
       try {
-        last = await reporter.read({ signal });
+        last = await read({ signal });
         failures = 0;
         print(last);
       } catch (error) {

@@ -4,7 +4,7 @@ import type { Command } from "commander";
 import type { Override } from "../../config/overrides.js";
 import type { InitialWeights } from "../../train/initial-weights.node.js";
 import { type CliCommand, collect } from "../command.js";
-import { addConfigOptions, type ConfigOptions, readConfig } from "../config-options.js";
+import { addConfigOptions, type ConfigOptions, optionText, readConfig } from "../config-options.js";
 import type { ResumeRequest } from "../run-training.js";
 
 export interface TrainOptions extends ConfigOptions {
@@ -92,9 +92,9 @@ export const train: CliCommand = {
         "with --init, tensors that may have another shape or dtype",
         collect,
       )
-      .option("-d, --device <device>", "device to compute on: auto or cpu")
-      .option("-n, --max-steps <n>", "optimizer step at which the run ends, counted from its first start")
-      .option("-o, --output-dir <folder>", "folder of everything the run writes")
+      .option("-d, --device <device>", optionText("run.device"))
+      .option("-n, --max-steps <n>", optionText("run.max_steps"))
+      .option("-o, --output-dir <folder>", optionText("run.output_dir"))
       .description(
         "Train a model as a configuration file says. Ctrl-C saves and stops; a second one stops at once. " +
           "The last line reads: completed steps=… samples=… tokens=… loss=…",

@@ -40,7 +40,7 @@ export const distributed = defineSection({
     collaborators: field(
       custom(z.array(z.string().regex(/\S/)), "a list of names that are not blank"),
       [],
-      "Accounts that may write to the repository.",
+      "Accounts that need access; it is given in the settings of the hub.",
     ),
     inner_steps: field(whole({ min: 1 }), 500, "Local steps between two exchanges."),
     poll_interval: field(real({ above: 0 }), 60, "Seconds between two looks at the repository."),
@@ -49,7 +49,7 @@ export const distributed = defineSection({
     repo_id: field(
       orNull(text()),
       null,
-      "Repository where the nodes meet: org/name on a hub, or file:PATH for a shared folder.",
+      "Repository where the nodes meet: org/name on a hub, file:PATH for a shared folder, or memory:NAME within one process.",
     ),
     token: field(orNull(custom(token, "text")), null, "Access token; it appears in no output.", {
       secret: true,

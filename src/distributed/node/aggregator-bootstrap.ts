@@ -14,6 +14,7 @@ import {
 import { commitChecked } from "./aggregator-commit.js";
 import { AggregatorError } from "./aggregator-errors.js";
 import { encodeHistory, HISTORY_PATH, type History } from "./aggregator-history.js";
+import { deltaModel } from "./aggregator-inspect.js";
 import { extraOf, isSameOwner, type Ownership, type RecordFacts } from "./aggregator-record.js";
 import { ledgerDocument } from "./aggregator-repository.js";
 import {
@@ -52,6 +53,8 @@ export async function bootstrapRun(
   }
   const modelFile = versionedModelFile(0);
   const state = await scratch.write(scratchName(transport, modelFile), (sink) => bootstrap.writeState(sink));
+  // A model that no round could change is refused before anybody sees it.
+  await deltaModel(state, fingerprint);
   const owner: Ownership = { masterId: options.masterId, term: 1, life: newLife(options) };
   const ledger: Ledger = { entries: [] };
   const history: History = { versions: [startOf(0, modelFile, state.sha256)], norms: [] };
@@ -68,6 +71,7 @@ export async function bootstrapRun(
     outerLr: undefined,
     outerMomentum: undefined,
     fingerprint,
+    bufferPolicies: options.bufferPolicies,
   };
   const record: VersionRecord = {
     outerStep: 0,
@@ -90,6 +94,7 @@ export async function bootstrapRun(
     clock,
     {
       parent: revision,
+      random: options.random,
       build: (parent) => ({ parent, message: "speedtronic: version 0", operations }),
       look: (found) => {
         if (found === undefined) return "again";

@@ -1,14 +1,14 @@
 // A commit whose outcome is known in the end: a conflict or a lost answer is resolved by reading the head, and what
 // was made already is not made again.
 
+import { type BackoffSettings, backoffMs, raceMs } from "../transports/backoff.js";
 import type { CommitRequest, Transport } from "../transports/contract.js";
 import { TransportError } from "../transports/errors.js";
 import { type RunHead, readRunHead } from "./aggregator-repository.js";
 import type { Clock } from "./clock.js";
 
 const MAX_ATTEMPTS = 12;
-const FIRST_WAIT_MS = 250;
-const LONGEST_WAIT_MS = 15_000;
+const WAITS: BackoffSettings = { initialMs: 250, maxMs: 15_000 };
 
 export interface CheckedCommit {
   /** The head as it was last seen. */
@@ -16,6 +16,8 @@ export interface CheckedCommit {
   build(parent: string): Promise<CommitRequest> | CommitRequest;
   /** What a newer head means: the commit is in it, it may be tried again on top of it, or (throws) it must not be. */
   look(head: RunHead | undefined): "done" | "again";
+  /** From 0 to below 1. Default: Math.random. */
+  readonly random?: (() => number) | undefined;
   /** For logs. */
   onTrouble?(problem: string, message: string): void;
 }
@@ -31,9 +33,11 @@ export async function commitChecked(
   request: CheckedCommit,
   signal?: AbortSignal,
 ): Promise<string> {
+  const { random = Math.random } = request;
   let { parent } = request;
   let mustLook = false;
-  let waitMs = FIRST_WAIT_MS;
+  let lost = 0;
+  let failures = 0;
   for (let attempt = 1; ; attempt++) {
     signal?.throwIfAborted();
     try {
@@ -51,10 +55,12 @@ export async function commitChecked(
       mustLook ||= isResolvable;
       if (!(isResolvable || error.isTransient) || attempt === MAX_ATTEMPTS) throw error;
       request.onTrouble?.(error.problem, error.message);
-      // A conflict is usually a worker that was faster by a moment: once more at once, then with patience.
-      if (error.problem === "conflict" && attempt < 4) continue;
-      await clock.sleep(error.retryAfterMs ?? waitMs, signal);
-      waitMs = Math.min(2 * waitMs, LONGEST_WAIT_MS);
+      // A conflict is a worker that was faster by a moment.
+      const waitMs =
+        error.problem === "conflict"
+          ? raceMs(++lost, WAITS, random)
+          : backoffMs(++failures, WAITS, random, error.retryAfterMs);
+      await clock.sleep(waitMs, signal);
     }
   }
 }

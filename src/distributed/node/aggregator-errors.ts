@@ -5,6 +5,10 @@ import { SpeedtronicError } from "../../util/errors.js";
 export type AggregatorProblem =
   /** Another master writes this repository. */
   | "fenced"
+  /** Somebody wrote a version in this master's name. */
+  | "forged"
+  /** The last round could not be finished. */
+  | "undrained"
   /** The repository has no run, and there is nothing to start one from. */
   | "no_run"
   /** Weights lie in the repository and no record says what they are. */

@@ -1,6 +1,7 @@
 // global/history.json: how the versions that are still kept came about, so that anyone can compute them again, and the
 // norms that the next master needs for its running median.
 
+import { parseForeignJson } from "../../util/json-depth.js";
 import type { RoundDelta } from "../protocol/master-contract.js";
 import { WireError } from "../wire/errors.js";
 import { encodePythonJson, type JsonValue } from "../wire/python-json.js";
@@ -62,7 +63,10 @@ export function encodeHistory({ versions, norms }: History): string {
 /** @throws WireError `wire.invalid_record`. */
 export function parseHistory(content: Uint8Array): History {
   try {
-    const document = object(JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(content)), "it");
+    const document = object(
+      parseForeignJson(new TextDecoder("utf-8", { fatal: true }).decode(content)),
+      "it",
+    );
     if (document.format !== FORMAT)
       throw new Error(`format is ${JSON.stringify(document.format)}, this program reads ${FORMAT}`);
     return {

@@ -15,14 +15,10 @@ import type { OuterKernels } from "../wire/outer-kernels.js";
 import { onlyRealEntries, type RealEntry, realEntries, requireSameTensors } from "../wire/state.js";
 import { deltaCacheName, fetchFile } from "./aggregator-repository.js";
 import type { ScratchFile, Surroundings } from "./aggregator-surroundings.js";
+import { maxFileBytes } from "./max-file-bytes.js";
 
 /** Keys of a delta's header, behind the prefix of our own keys. */
 export const HEADER_KEYS = { fingerprint: "fingerprint", tokens: "tokens", steps: "steps" } as const;
-
-/** Room for a header: names, shapes and metadata. */
-const HEADER_BASE_BYTES = 2 ** 20;
-const HEADER_BYTES_PER_TENSOR = 1024;
-const WIDEST_BYTES = 8;
 
 /** What every delta of a run must look like. */
 export interface DeltaModel {
@@ -42,14 +38,9 @@ export async function deltaModel(
   }
 }
 
-/** Larger than any file that holds these tensors in their widest dtype. */
+/** Larger than any delta of this model. */
 export function maxDeltaBytes({ entries }: DeltaModel): number {
-  let bytes = HEADER_BASE_BYTES;
-  for (const { name, shape } of entries.values()) {
-    const elements = shape.reduce((product, size) => product * size, 1);
-    bytes += elements * WIDEST_BYTES + name.length * 8 + HEADER_BYTES_PER_TENSOR;
-  }
-  return bytes;
+  return maxFileBytes(entries);
 }
 
 /**

@@ -4,6 +4,7 @@ import { openSafetensors, type SafetensorsReader } from "../../formats/safetenso
 import { LEDGER_PATH } from "../protocol/ledger-text.js";
 import type { RoundPlan } from "../protocol/master-contract.js";
 import type { RepoOperation, Transport } from "../transports/contract.js";
+import { bufferRules } from "../wire/buffer-merge.js";
 import { LATEST_MODEL_FILE, versionedModelFile } from "../wire/model-file.js";
 import type { JsonValue } from "../wire/python-json.js";
 import {
@@ -16,10 +17,10 @@ import {
 } from "../wire/version-record.js";
 import { writeOuterStep } from "../wire/write-outer-step.js";
 import { commitChecked } from "./aggregator-commit.js";
-import { AggregatorError } from "./aggregator-errors.js";
+import { presentDelta, presentFiles } from "./aggregator-files.js";
 import { encodeHistory, HISTORY_PATH, type History } from "./aggregator-history.js";
 import { extraOf, isSameOwner, momentumFile, type RecordFacts } from "./aggregator-record.js";
-import { deltaCacheName, ledgerDocument, listDeltas } from "./aggregator-repository.js";
+import { ledgerDocument, listDeltas } from "./aggregator-repository.js";
 import { fencedError, type LiveRun, scratchName } from "./aggregator-run.js";
 import { type ScratchFile, type Surroundings, sha256Of, smallContent } from "./aggregator-surroundings.js";
 
@@ -33,6 +34,8 @@ export interface PublishContext {
     | undefined;
   /** Content ids by path in the listing that the plan was made from. */
   readonly listed: ReadonlyMap<string, string>;
+  /** From 0 to below 1. Default: Math.random. */
+  readonly random?: (() => number) | undefined;
   readonly signal?: AbortSignal | undefined;
   onTrouble(problem: string, message: string): void;
 }
@@ -83,6 +86,7 @@ export async function publishRound(context: PublishContext, run: LiveRun, plan: 
     outerLr: plan.lr,
     outerMomentum: plan.mu,
     fingerprint: run.fingerprint,
+    bufferPolicies: run.head.facts.bufferPolicies,
   };
   const record: VersionRecord = {
     outerStep,
@@ -125,6 +129,7 @@ export async function publishRound(context: PublishContext, run: LiveRun, plan: 
         if (isOurs && found.facts.ledgerSha256 === ledgerText.sha256) return "done";
         throw new BehindError(`version ${found.record.outerStep} is in the repository already`);
       },
+      random: context.random,
       onTrouble: context.onTrouble,
     },
     context.signal,
@@ -141,11 +146,11 @@ export async function publishRound(context: PublishContext, run: LiveRun, plan: 
 
 /** New weights and momentum, computed in one pass. */
 async function computeRound(
-  { transport, surroundings }: PublishContext,
+  { transport, surroundings, signal }: PublishContext,
   run: LiveRun,
   plan: RoundPlan,
 ): Promise<{ state: ScratchFile; momentum: ScratchFile }> {
-  const { scratch } = surroundings;
+  const { scratch, kernels } = surroundings;
   const opened: SafetensorsReader[] = [];
   const open = async (file: ScratchFile) => {
     const reader = await openSafetensors(await file.open());
@@ -153,20 +158,16 @@ async function computeRound(
     return reader;
   };
   try {
-    const state = await open(run.state);
-    const momentum = run.momentum === undefined ? undefined : await open(run.momentum);
+    const files = await presentFiles(transport, surroundings, run, signal);
+    const state = await open(files.state);
+    const momentum = files.momentum && (await open(files.momentum));
     const deltas: SafetensorsReader[] = [];
     for (const delta of plan.deltas) {
-      const file = await scratch.find(deltaCacheName(transport, delta, surroundings.hasher));
-      if (file?.sha256 !== delta.sha256) {
-        const message = `the cached copy of ${delta.path} is gone or damaged; start the aggregator again, which fetches it again`;
-        throw new AggregatorError("scratch_lost", message, { details: { path: delta.path } });
-      }
-      deltas.push(await open(file));
+      deltas.push(await open(await presentDelta(transport, surroundings, run, delta, signal)));
     }
     const weights = plan.usesPlainMean ? undefined : plan.deltas.map(({ weight }) => weight);
-    const { kernels } = surroundings;
-    const inputs = { state, momentum, deltas, lr: plan.lr, mu: plan.mu, weights, kernels };
+    const buffers = bufferRules(run.head.facts.bufferPolicies, plan.parentOuterStep, deltas);
+    const inputs = { state, momentum, deltas, lr: plan.lr, mu: plan.mu, weights, kernels, buffers };
     let momentumOut: ScratchFile | undefined;
     const stateOut = await scratch.write(
       scratchName(transport, versionedModelFile(plan.outerStep)),

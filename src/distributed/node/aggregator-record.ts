@@ -3,6 +3,7 @@
 
 import { fingerprintText, type ModelFingerprint, parseFingerprint } from "../protocol/fingerprint.js";
 import { LEDGER_PATH } from "../protocol/ledger-text.js";
+import { type BufferPolicies, parseBufferPolicies } from "../wire/buffer-merge.js";
 import { WireError } from "../wire/errors.js";
 import { checkModelFile } from "../wire/model-file.js";
 import type { JsonValue } from "../wire/python-json.js";
@@ -31,9 +32,12 @@ export interface RecordFacts {
   readonly outerLr: number | undefined;
   readonly outerMomentum: number | undefined;
   readonly fingerprint: ModelFingerprint | undefined;
+  /** Of the run's buffers; the same for all of its versions. */
+  readonly bufferPolicies: BufferPolicies | undefined;
 }
 
 const OWN_KEYS = [
+  "buffer_policies",
   "fingerprint",
   "history_file",
   "history_sha256",
@@ -57,6 +61,7 @@ export function extraOf(
 ): Record<string, JsonValue> {
   const { owner } = facts;
   const ours: Record<(typeof OWN_KEYS)[number], JsonValue | undefined> = {
+    buffer_policies: facts.bufferPolicies,
     fingerprint: facts.fingerprint,
     history_file: facts.historySha256 && HISTORY_PATH,
     history_sha256: facts.historySha256,
@@ -104,6 +109,7 @@ export function factsOf({ extra }: VersionRecord): RecordFacts {
   const momentumFile = get<string>("momentum_file", (value) => typeof value === "string", "a path");
   place("history_file", HISTORY_PATH);
   place("ledger_file", LEDGER_PATH);
+  const policies = field("buffer_policies");
   const fingerprint = get<ModelFingerprint>("fingerprint", isObject, "an object");
   return {
     owner: masterId === undefined ? undefined : { masterId, term: term ?? 0, life },
@@ -117,6 +123,7 @@ export function factsOf({ extra }: VersionRecord): RecordFacts {
     outerMomentum: get<number>("outer_momentum", isNumber, "a number"),
     // Through its text: a fingerprint is compared in canonical form only.
     fingerprint: fingerprint && parseFingerprint(fingerprintText(fingerprint)),
+    bufferPolicies: policies === undefined ? undefined : parseBufferPolicies(policies, VERSION_RECORD_PATH),
   };
 }
 

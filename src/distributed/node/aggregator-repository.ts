@@ -84,16 +84,20 @@ export async function fetchFile(
     readonly name: string;
     /** Undefined under a Python master. */
     readonly sha256: string | undefined;
+    /** A larger file is refused before it is fetched. */
+    readonly maxBytes?: number | undefined;
   },
   signal?: AbortSignal,
 ): Promise<ScratchFile> {
-  const { revision, path, name, sha256 } = request;
+  const { revision, path, name, sha256, maxBytes = Number.POSITIVE_INFINITY } = request;
   if (sha256 !== undefined) {
     const found = await surroundings.scratch.find(name);
     if (found?.sha256 === sha256) return found;
   }
   const source = await transport.open(revision, path, { signal });
   try {
+    if (source.sizeBytes > maxBytes)
+      throw damaged(transport, path, `has ${source.sizeBytes} bytes, this model's state at most ${maxBytes}`);
     const file = await surroundings.scratch.write(name, (sink) => copySource(source, sink, signal));
     if (sha256 === undefined || file.sha256 === sha256) return file;
     await surroundings.scratch.remove(name);

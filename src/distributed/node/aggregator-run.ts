@@ -5,15 +5,26 @@ import type { ByteSink } from "../../formats/safetensors/index.js";
 import { fingerprintDifferences, type ModelFingerprint } from "../protocol/fingerprint.js";
 import type { Ledger } from "../protocol/ledger.js";
 import { LEDGER_PATH } from "../protocol/ledger-text.js";
+import { MAX_OUTER_STEP } from "../protocol/numbers.js";
 import type { RepoOperation, Transport } from "../transports/contract.js";
+import { type BufferPolicies, policyOf } from "../wire/buffer-merge.js";
 import { versionedModelFile } from "../wire/model-file.js";
 import { encodeVersionRecord, VERSION_RECORD_PATH, type VersionRecord } from "../wire/version-record.js";
 import { adoptDeltas } from "./aggregator-adopt.js";
 import { commitChecked } from "./aggregator-commit.js";
 import { AggregatorError } from "./aggregator-errors.js";
+import { requireFittingMomentum } from "./aggregator-files.js";
 import { EMPTY_HISTORY, encodeHistory, HISTORY_PATH, type History } from "./aggregator-history.js";
+import { deltaModel } from "./aggregator-inspect.js";
 import { extraOf, isSameOwner, type Ownership, type RecordFacts } from "./aggregator-record.js";
-import { fetchFile, ledgerDocument, type RunHead, readHistory, readLedger } from "./aggregator-repository.js";
+import {
+  damaged,
+  fetchFile,
+  ledgerDocument,
+  type RunHead,
+  readHistory,
+  readLedger,
+} from "./aggregator-repository.js";
 import { type ScratchFile, type Surroundings, sha256Of, smallContent } from "./aggregator-surroundings.js";
 
 /** What the newest version consists of, and who may publish the next. */
@@ -47,6 +58,10 @@ export interface RunOptions {
   readonly bootstrap?: Bootstrap | undefined;
   /** Of the model that is expected. */
   readonly fingerprint?: ModelFingerprint | undefined;
+  /** Larger files of weights or momentum than this are not fetched. Default: any size. */
+  readonly maxStateBytes?: number | undefined;
+  /** Of the model's buffers, where it has some. */
+  readonly bufferPolicies?: BufferPolicies | undefined;
   readonly signal?: AbortSignal | undefined;
   readonly onEvent?: (event: string, payload: Readonly<Record<string, unknown>>) => void;
 }
@@ -65,8 +80,16 @@ export async function claimRun(options: RunOptions, head: RunHead): Promise<Live
   const { transport, surroundings, signal } = options;
   const { facts, record } = head;
   requireClaimable(options, head);
+  if (record.outerStep > MAX_OUTER_STEP)
+    throw damaged(
+      transport,
+      VERSION_RECORD_PATH,
+      `says outer_step ${record.outerStep}, which no run reaches`,
+    );
   const fingerprint = requireSameModel(options, facts);
-  const loaded = await loadRun(transport, surroundings, head, signal);
+  const loaded = await loadRun(transport, surroundings, head, options);
+  // Nothing is claimed of a model that no round can change.
+  await deltaModel(loaded.state, fingerprint);
   const isForeign = facts.owner === undefined;
   const ledger = isForeign ? await adoptDeltas(options, head, loaded.state) : loaded.ledger;
   const owner: Ownership = {
@@ -92,6 +115,8 @@ export async function claimRun(options: RunOptions, head: RunHead): Promise<Live
     ...facts,
     owner,
     fingerprint,
+    // Those of the run, for good: its versions are computed again with them.
+    bufferPolicies: isForeign ? options.bufferPolicies : facts.bufferPolicies,
     modelSha256: loaded.state.sha256,
     ledgerSha256: isForeign ? ledgerText.sha256 : facts.ledgerSha256,
     historySha256: isForeign ? sha256Of(hasher, encodeHistory(history)) : facts.historySha256,
@@ -104,6 +129,7 @@ export async function claimRun(options: RunOptions, head: RunHead): Promise<Live
     surroundings.clock,
     {
       parent: head.revision,
+      random: options.random,
       build: (parent) => ({ parent, message, operations }),
       look: (found) => {
         if (found !== undefined && isSameOwner(found.facts.owner, owner)) return "done";
@@ -142,7 +168,7 @@ export async function loadRun(
   transport: Transport,
   surroundings: Surroundings,
   head: RunHead,
-  signal?: AbortSignal,
+  { signal, maxStateBytes: maxBytes }: Pick<RunOptions, "signal" | "maxStateBytes"> = {},
 ): Promise<Pick<LiveRun, "state" | "momentum" | "ledger" | "history">> {
   const { revision, record, facts } = head;
   const { hasher } = surroundings;
@@ -150,7 +176,7 @@ export async function loadRun(
     fetchFile(
       transport,
       surroundings,
-      { revision, path, sha256, name: scratchName(transport, name) },
+      { revision, path, sha256, maxBytes, name: scratchName(transport, name) },
       signal,
     );
   const state = await fetchNamed(record.modelFile, facts.modelSha256, versionedModelFile(record.outerStep));
@@ -158,6 +184,7 @@ export async function loadRun(
     facts.momentumFile === undefined
       ? undefined
       : await fetchNamed(facts.momentumFile, facts.momentumSha256, facts.momentumFile);
+  if (momentum !== undefined) await requireFittingMomentum(transport, facts.momentumFile!, state, momentum);
   return {
     state,
     momentum,
@@ -187,6 +214,21 @@ export function fencedError(
     "fenced",
     `${transport.title}: fenced off: ${who}; this is ${owner.masterId} (term ${owner.term}). Stop the other one and start this one with --take-over if it should go on`,
     { details: { owner: found?.facts.owner, outerStep: found?.record.outerStep } },
+  );
+}
+
+/** The record is another one, in this master's name, and this master did not write it. */
+export function forgedError(
+  transport: Transport,
+  found: RunHead,
+  { owner, record, revision }: Pick<RunHead, "record" | "revision"> & { readonly owner: Ownership },
+): AggregatorError {
+  return new AggregatorError(
+    "forged",
+    `${transport.title}: ${VERSION_RECORD_PATH} names version ${found.record.outerStep} in the name of ${owner.masterId}, which ` +
+      `published version ${record.outerStep} last: somebody else who may write there changed it. Find out who, put the file ` +
+      `back as it is at revision ${revision}, and start this master again`,
+    { details: { outerStep: found.record.outerStep, published: record.outerStep, revision } },
   );
 }
 
@@ -223,15 +265,25 @@ function requireClaimable(
 
 /** The run's own fingerprint, or ours where it has none. */
 function requireSameModel(
-  { transport, fingerprint }: RunOptions,
+  { transport, fingerprint, bufferPolicies }: RunOptions,
   facts: RecordFacts,
 ): ModelFingerprint | undefined {
-  if (facts.fingerprint === undefined || fingerprint === undefined) return facts.fingerprint ?? fingerprint;
-  const differences = fingerprintDifferences(fingerprint, facts.fingerprint);
-  if (differences.length === 0) return facts.fingerprint;
+  const differences = [
+    ...(fingerprint && facts.fingerprint ? fingerprintDifferences(fingerprint, facts.fingerprint) : []),
+    ...(bufferPolicies && facts.owner ? policyDifferences(bufferPolicies, facts.bufferPolicies ?? {}) : []),
+  ];
+  if (differences.length === 0) return facts.fingerprint ?? fingerprint;
   throw new AggregatorError(
     "other_model",
     `${transport.title} holds a run of another model: ${differences.join("; ")}. Use the configuration of that run, or another repository`,
     { details: { differences } },
   );
+}
+
+function policyDifferences(ours: BufferPolicies, theirs: BufferPolicies): string[] {
+  const names = [...new Set([...Object.keys(ours), ...Object.keys(theirs)])].sort();
+  const shown = (policies: BufferPolicies, name: string) => policyOf(policies, name) ?? "weights";
+  return names
+    .filter((name) => policyOf(ours, name) !== policyOf(theirs, name))
+    .map((name) => `buffer ${name} is merged as ${shown(theirs, name)}, here as ${shown(ours, name)}`);
 }

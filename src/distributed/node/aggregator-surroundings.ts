@@ -63,12 +63,32 @@ export function smallContent(hasher: () => Hasher, text: string): FileContent {
   };
 }
 
-const COPY_BYTES = 2 ** 20;
+/** Bytes of one read: few requests where each read is one. */
+const COPY_BYTES = 2 ** 23;
 
-/** Copies a whole source in pieces; the caller closes it. */
+/** Copies a whole source: one piece is read while the one before is written. The caller closes the source. */
 export async function copySource(source: ByteSource, sink: ByteSink, signal?: AbortSignal): Promise<void> {
-  for (let offset = 0; offset < source.sizeBytes; offset += COPY_BYTES) {
-    signal?.throwIfAborted();
-    await sink.write(await source.read(offset, Math.min(COPY_BYTES, source.sizeBytes - offset)));
+  const buffers = [0, 1].map(() => new Uint8Array(Math.min(COPY_BYTES, source.sizeBytes)));
+  const read = async (offset: number, room: Uint8Array): Promise<Uint8Array> => {
+    const length = Math.min(room.byteLength, source.sizeBytes - offset);
+    if (source.readInto === undefined) return source.read(offset, length);
+    const target = room.subarray(0, length);
+    if (length > 0) await source.readInto(offset, target);
+    return target;
+  };
+  let reading = read(0, buffers[0]!);
+  try {
+    for (let offset = 0; offset < source.sizeBytes; ) {
+      signal?.throwIfAborted();
+      const bytes = await reading;
+      offset += bytes.byteLength;
+      buffers.reverse();
+      reading = read(offset, buffers[0]!);
+      // Heard of when its turn comes.
+      reading.catch(() => undefined);
+      await sink.write(bytes);
+    }
+  } finally {
+    await reading.catch(() => undefined);
   }
 }

@@ -4,6 +4,7 @@
 import type { ModelFingerprint } from "../protocol/fingerprint.js";
 import { createMaster, isDrained, stepMaster } from "../protocol/master.js";
 import type {
+  FatesPlan,
   Inspection,
   ListedDelta,
   MasterEffect,
@@ -14,16 +15,26 @@ import type {
 } from "../protocol/master-contract.js";
 import type { Transport } from "../transports/contract.js";
 import { TransportError } from "../transports/errors.js";
+import type { BufferPolicies } from "../wire/buffer-merge.js";
 import { WireError } from "../wire/errors.js";
 import type { JsonValue } from "../wire/python-json.js";
 import { AggregatorError } from "./aggregator-errors.js";
+import { publishFates } from "./aggregator-fates.js";
 import { type DeltaModel, deltaModel, inspectDelta } from "./aggregator-inspect.js";
 import { openRun } from "./aggregator-open.js";
-import { isTemporary, patienceMs, waitingPayload } from "./aggregator-patience.js";
+import { DrainPatience, isTemporary, patienceMs, waitingPayload } from "./aggregator-patience.js";
 import { BehindError, publishRound } from "./aggregator-publish.js";
 import { isSameOwner } from "./aggregator-record.js";
 import { deltaCacheName, deltaCachePrefix, listDeltas, readRunHead } from "./aggregator-repository.js";
-import { type Bootstrap, fencedError, type LiveRun, loadRun, scratchName } from "./aggregator-run.js";
+import {
+  type Bootstrap,
+  fencedError,
+  forgedError,
+  type LiveRun,
+  loadRun,
+  scratchName,
+} from "./aggregator-run.js";
+import { settingsChange } from "./aggregator-settings.js";
 import type { Surroundings } from "./aggregator-surroundings.js";
 
 export interface AggregatorOptions {
@@ -40,6 +51,10 @@ export interface AggregatorOptions {
   readonly bootstrap?: Bootstrap | undefined;
   /** Of the model that is expected; deltas and the run itself are compared with it. */
   readonly fingerprint?: ModelFingerprint | undefined;
+  /** Larger files of weights or momentum than this are not fetched (see `maxFileBytes`). Default: any size. */
+  readonly maxStateBytes?: number | undefined;
+  /** Of the model's buffers, where it has some. */
+  readonly bufferPolicies?: BufferPolicies | undefined;
   /** More keys of the version record (see `leaseFields`), from the plan and those of the version before. */
   readonly recordFields?: (
     plan: RoundPlan,
@@ -47,6 +62,9 @@ export interface AggregatorOptions {
   ) => Readonly<Record<string, JsonValue>>;
   readonly onEvent?: (event: string, payload: Readonly<Record<string, unknown>>) => void;
 }
+
+/** A last round is given at least so long. */
+const SHORTEST_DRAIN_MS = 10_000;
 
 export interface RunLimits {
   /** Ends after so many publications. */
@@ -83,6 +101,8 @@ export class Aggregator {
   static async start(options: AggregatorOptions, signal?: AbortSignal): Promise<Aggregator> {
     const run = await openRun({ ...options, signal });
     const model = await deltaModel(run.state, run.fingerprint);
+    const change = settingsChange(options.settings, run.head);
+    if (change !== undefined) options.onEvent?.("master_settings_changed", change);
     return new Aggregator(options, run, model);
   }
 
@@ -109,7 +129,7 @@ export class Aggregator {
       } catch (error) {
         if (signal?.aborted) return;
         if (!isTemporary(error)) throw error;
-        waitMs = patienceMs(error, ++failures, pollIntervalMs);
+        waitMs = patienceMs(error, ++failures, pollIntervalMs, this.#options.random);
         this.#emit("aggregator_waiting", waitingPayload(error, waitMs));
       }
       if (this.#rounds < target) await clock.sleep(waitMs, signal);
@@ -118,31 +138,45 @@ export class Aggregator {
 
   /**
    * Rounds without a quorum until nothing usable is left; call it when the nodes have stopped. Temporary trouble is
-   * waited out until `signal` aborts.
-   * @throws AggregatorError `fenced`; TransportError that is not temporary, or was still there when `signal` aborted.
+   * waited out until `signal` aborts, and no longer than the grace of a round without any progress.
+   * @throws AggregatorError `fenced`, `undrained`; TransportError that is not temporary, or was still there at the end.
    */
   async drain(signal?: AbortSignal): Promise<void> {
-    const { surroundings, pollIntervalMs } = this.#options;
+    const { surroundings, settings, pollIntervalMs, random } = this.#options;
+    const { clock } = surroundings;
+    const patience = new DrainPatience(Math.max(settings.graceMs, SHORTEST_DRAIN_MS), clock.now());
     let failures = 0;
     let trouble: TransportError | undefined;
     while (signal?.aborted !== true) {
       let waitMs = pollIntervalMs;
+      const before = this.#rounds;
       try {
         if (!this.#master.isDraining) await this.#feed({ type: "drain" }, signal);
         await this.poll(signal);
         if (isDrained(this.#master)) return;
         failures = 0;
         trouble = undefined;
+        if (this.#rounds > before) patience.renew(clock.now());
+        const waiting = patience.waiting(this.#unread(), clock.now(), this.#options.transport.title);
+        if (waiting !== undefined) this.#emit("aggregator_waiting", { ...waiting, wait_ms: waitMs });
       } catch (error) {
         if (signal?.aborted) throw trouble ?? error;
         if (!isTemporary(error)) throw error;
         trouble = error;
-        waitMs = patienceMs(error, ++failures, pollIntervalMs);
+        patience.check(error, clock.now());
+        const longestMs = patience.leftMs(clock.now());
+        waitMs = Math.min(patienceMs(error, ++failures, pollIntervalMs, random), longestMs);
         this.#emit("aggregator_waiting", waitingPayload(error, waitMs));
       }
-      await surroundings.clock.sleep(waitMs, signal);
+      await clock.sleep(waitMs, signal);
     }
     if (trouble !== undefined) throw trouble;
+  }
+
+  /** Paths of deltas that could not be looked into yet. */
+  #unread(): string[] {
+    const isOpen = (inspection: unknown) => inspection === "waiting" || inspection === "failed";
+    return [...this.#master.known].filter(([, { inspection }]) => isOpen(inspection)).map(([path]) => path);
   }
 
   /**
@@ -160,9 +194,11 @@ export class Aggregator {
       await this.#feed({ type: "publish_failed", error }, signal, maxRounds);
     }
     const nowMs = surroundings.clock.now();
-    // What could not be read is asked for by the next listing only.
-    const hasFailed = [...this.#master.known.values()].some(({ inspection }) => inspection === "failed");
-    if (revision === known && !hasFailed && this.#listedRevision === known) {
+    // What could not be read, or had to wait for its turn, is asked for by the next listing only.
+    const isLookedInto =
+      this.#master.deferred.length === 0 &&
+      [...this.#master.known.values()].every(({ inspection }) => inspection !== "failed");
+    if (revision === known && isLookedInto && this.#listedRevision === known) {
       await this.#feed({ type: "tick", nowMs }, signal, maxRounds);
       return;
     }
@@ -175,7 +211,7 @@ export class Aggregator {
 
   /** Still the master, and of the version that this process knows? Otherwise stop, or read it again. */
   async #checkHead(revision: string, signal: AbortSignal | undefined): Promise<void> {
-    const { transport, surroundings } = this.#options;
+    const { transport, surroundings, maxStateBytes } = this.#options;
     const { owner, head } = this.#run;
     const found = await readRunHead(transport, revision, signal);
     if (found === undefined || !isSameOwner(found.facts.owner, owner)) {
@@ -187,8 +223,14 @@ export class Aggregator {
       this.#run = { ...this.#run, head: { ...head, revision } };
       return;
     }
-    // A commit of ours whose answer was lost.
-    this.#run = { ...this.#run, head: found, ...(await loadRun(transport, surroundings, found, signal)) };
+    // A commit of ours whose answer was lost. It can only be the version that follows.
+    if (found.record.outerStep !== head.record.outerStep + 1)
+      throw forgedError(transport, found, { ...this.#run.head, owner });
+    this.#run = {
+      ...this.#run,
+      head: found,
+      ...(await loadRun(transport, surroundings, found, { signal, maxStateBytes })),
+    };
     this.#failure = undefined;
     const { isDraining } = this.#master;
     this.#master = { ...masterOf(this.#options, this.#run), isDraining };
@@ -211,6 +253,7 @@ export class Aggregator {
       for (; effect !== undefined; effect = queue.shift()) {
         if (effect.type === "emit") this.#emit(effect.event, effect.payload);
         else if (effect.type === "inspect") take(await this.#inspect(effect.delta, signal));
+        else if (effect.type === "publish_fates") take(await this.#publishFates(effect.plan, signal));
         else if (this.#rounds >= target) this.#failure = "the number of rounds asked for is reached";
         else for (const next of await this.#publish(effect.plan, signal)) take(next);
       }
@@ -221,6 +264,7 @@ export class Aggregator {
       for (let left = queue.shift(); left !== undefined; left = queue.shift()) {
         if (left.type === "emit") this.#emit(left.event, left.payload);
         if (left.type === "publish") this.#failure ??= "interrupted";
+        if (left.type === "publish_fates") take({ type: "fates_failed", error: "interrupted" });
         if (left.type !== "inspect") continue;
         const { path, contentId } = left.delta;
         take({ type: "inspection_failed", path, contentId, error: "interrupted" });
@@ -247,11 +291,12 @@ export class Aggregator {
 
   /** The events that follow. Transient failures keep the plan for the next poll. */
   async #publish(plan: RoundPlan, signal: AbortSignal | undefined): Promise<MasterEvent[]> {
-    const { transport, surroundings, settings, recordFields } = this.#options;
+    const { transport, surroundings, settings, recordFields, random } = this.#options;
     const context = {
       transport,
       surroundings,
       recordFields,
+      random,
       keepVersions: settings.keepVersions,
       listed: this.#master.listed,
       signal,
@@ -284,6 +329,21 @@ export class Aggregator {
     return [{ type: "published", outerStep }];
   }
 
+  /** Why deltas were refused, for everybody to read, although no version follows. */
+  async #publishFates(plan: FatesPlan, signal: AbortSignal | undefined): Promise<MasterEvent> {
+    const { transport, surroundings, random } = this.#options;
+    try {
+      this.#run = await publishFates({ transport, surroundings, random, signal }, this.#run, plan);
+    } catch (error) {
+      const isOver =
+        !(error instanceof TransportError || error instanceof BehindError) || signal?.aborted === true;
+      if (isOver) throw error;
+      return { type: "fates_failed", error: error.message };
+    }
+    this.#emit("fates_published", { outer_step: plan.outerStep, deltas: plan.decided.length });
+    return { type: "fates_published" };
+  }
+
   /** Finite deltas whose sum is not: the one that weighs most goes, with a reason, and the round is planned again. */
   #refuseLargest(plan: RoundPlan, error: WireError): MasterEvent[] {
     const sizeOf = ({ path, weight }: RoundPlan["deltas"][number]) => {
@@ -294,7 +354,8 @@ export class Aggregator {
     const culprit = plan.deltas.reduce((a, b) => (sizeOf(b) > sizeOf(a) ? b : a));
     const reason = `overflow: with it, the outer step is not finite (${error.message})`;
     this.#refused.set(keyOf(culprit), { ok: false, reason, sha256: culprit.sha256 });
-    const all = [...this.#master.known.values()].map(({ listed }) => listed);
+    const { known, deferred } = this.#master;
+    const all = [...[...known.values()].map(({ listed }) => listed), ...deferred];
     const decided = this.#listedButDecided();
     const nowMs = this.#options.surroundings.clock.now();
     // Gone and back again: the reducer then asks for another inspection, which refuses.
@@ -307,10 +368,11 @@ export class Aggregator {
 
   /** Listed files that a version has decided on: the reducer needs them for deletions, nothing else of them counts. */
   #listedButDecided(): ListedDelta[] {
-    const { listed, known, ledger } = this.#master;
+    const { listed, known, deferred, ledger } = this.#master;
     const nodes = new Map(ledger.entries.map(({ path, nodeId }) => [path, nodeId]));
+    const waiting = new Set(deferred.map(({ path }) => path));
     return [...listed]
-      .filter(([path]) => !known.has(path))
+      .filter(([path]) => !known.has(path) && !waiting.has(path))
       .map(([path, contentId]) => ({
         path,
         contentId,

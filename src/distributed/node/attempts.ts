@@ -1,7 +1,8 @@
 // Repeating what may succeed later, and telling it from what never will.
 
+import { type BackoffSettings, backoffMs } from "../transports/backoff.js";
 import { TransportError } from "../transports/errors.js";
-import { type BackoffSettings, backoffMs, type Clock } from "./clock.js";
+import type { Clock } from "./clock.js";
 
 export interface AttemptOptions {
   readonly attempts: number;

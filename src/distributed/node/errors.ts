@@ -9,6 +9,8 @@ export type NodeProblem =
   | "state_folder"
   /** A file of the node's own is missing or is not what was written. */
   | "damaged_file"
+  /** Another process sends under this node's name, and was there before. */
+  | "duplicate_id"
   /** A published version that this node cannot take. */
   | "refused_version";
 

@@ -4,6 +4,8 @@
 import type { SeenVersion } from "../protocol/worker-contract.js";
 import type { Transport } from "../transports/contract.js";
 import { TransportError } from "../transports/errors.js";
+import { NodeError } from "./errors.js";
+import { maxFileBytes } from "./max-file-bytes.js";
 import { type ModelState, openRoomFile, verifyState } from "./model-state.js";
 import type { FileRoom, NewHasher } from "./outbox.js";
 
@@ -35,7 +37,7 @@ export async function fetchVersion(
 ): Promise<void> {
   const name = globalFileName(version);
   if (!(await isWhole(room, name, version.modelSha256, newHasher))) {
-    await download(transport, version, room, name, signal);
+    await download(transport, version, { room, like, signal }, name);
   }
   try {
     const reader = await openRoomFile(room, name);
@@ -63,14 +65,21 @@ async function isWhole(room: FileRoom, name: string, sha256: string | undefined,
 
 async function download(
   transport: Transport,
-  { revision, modelFile, modelSha256 }: SeenVersion,
-  room: FileRoom,
+  { outerStep, revision, modelFile, modelSha256 }: SeenVersion,
+  { room, like, signal }: Pick<FetchOptions, "room" | "like" | "signal">,
   name: string,
-  signal: AbortSignal,
 ): Promise<void> {
   const source = await transport.open(revision, modelFile, { signal });
   try {
     const { sizeBytes } = source;
+    const mostBytes = maxFileBytes(like);
+    if (sizeBytes > mostBytes) {
+      throw new NodeError(
+        "refused_version",
+        `version ${outerStep}: ${modelFile} has ${sizeBytes} bytes, weights of this model have at most ${mostBytes}; nothing of it was fetched`,
+        { details: { path: modelFile, sizeBytes, mostBytes } },
+      );
+    }
     const { sha256 } = await room.write(name, async (sink) => {
       await sink.reserve?.(sizeBytes);
       for (let offset = 0; offset < sizeBytes; offset += PIECE_BYTES) {

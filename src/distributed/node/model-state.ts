@@ -9,6 +9,7 @@ import {
   writeSafetensors,
 } from "../../formats/safetensors/index.js";
 import { allocate, isFloating, type TensorData, type TypedArray } from "../../tensor/dtype.js";
+import { type BufferPolicies, policyOf } from "../wire/buffer-merge.js";
 import { Lockstep } from "../wire/lockstep.js";
 import { asReader, realEntries, requireSameTensors } from "../wire/state.js";
 import { NodeError } from "./errors.js";
@@ -19,13 +20,15 @@ export type ModelState = ReadonlyMap<string, TensorData>;
 
 /**
  * The state `global` - sum of `deltas`, in the dtypes of `like`; tensors that are not floating are those of `global`.
- * Added up in double precision, rounded once.
+ * Added up in double precision, rounded once. Buffers with a policy are those of `global`, too.
  */
 export async function subtractDeltas(
   global: TensorReader,
   deltas: readonly TensorReader[],
   like: ModelState,
+  buffers?: BufferPolicies | undefined,
 ): Promise<Map<string, TensorData>> {
+  const whole = new Lockstep([global]);
   const lockstep = new Lockstep([global, ...deltas]);
   const done = new Map<TypedArray, TensorData>();
   const state = new Map<string, TensorData>();
@@ -35,7 +38,8 @@ export async function subtractDeltas(
     state.set(name, value);
     if (known !== undefined) continue;
     done.set(old.data, value);
-    if (isFloating(old.dtype)) await fillDifference(lockstep, name, value.data);
+    const isBuffer = policyOf(buffers, name) !== undefined;
+    if (isFloating(old.dtype)) await fillDifference(isBuffer ? whole : lockstep, name, value.data);
     else new Uint8Array(value.data.buffer).set((await global.read(name)).bytes);
   }
   return state;
@@ -43,20 +47,32 @@ export async function subtractDeltas(
 
 /**
  * `target` - (baseline - current) for the floating tensors, into the memory of `current`; others become those of
- * `target`. A tensor whose progress is not finite is taken from `target` as it is; the result counts them.
+ * `target`, and so do buffers with a policy: a statistic plus progress is none. A tensor whose progress is not finite is taken from `target` as it is; the result counts them.
  */
-export function carryProgress(target: ModelState, baseline: ModelState, current: ModelState): number {
+export function carryProgress(
+  target: ModelState,
+  baseline: ModelState,
+  current: ModelState,
+  buffers?: BufferPolicies | undefined,
+): number {
   const done = new Set<TypedArray>();
   let brokenTensors = 0;
   for (const [name, { data }] of current) {
     if (done.has(data)) continue;
     done.add(data);
     const [to, from] = [target.get(name)!, baseline.get(name)!.data];
-    if (isFloating(to.dtype) && carry(data, to.data, from)) continue;
-    if (isFloating(to.dtype)) brokenTensors += 1;
+    const isWeights = isFloating(to.dtype) && policyOf(buffers, name) === undefined;
+    if (isWeights && carry(data, to.data, from)) continue;
+    if (isWeights) brokenTensors += 1;
     data.set(to.data);
   }
   return brokenTensors;
+}
+
+/** Gives `target` what the node itself has of the buffers that are its own. */
+export function keepLocalBuffers(target: ModelState, current: ModelState, buffers?: BufferPolicies): void {
+  for (const [name, { data }] of target)
+    if (policyOf(buffers, name) === "local") data.set(current.get(name)!.data);
 }
 
 function carry(current: TypedArray, target: TypedArray, baseline: TypedArray): boolean {

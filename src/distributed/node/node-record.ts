@@ -5,6 +5,7 @@ import type { PendingDelta } from "../protocol/worker-contract.js";
 import { parseDeltaPath } from "../wire/index.js";
 import { NodeError } from "./errors.js";
 import type { NodeRecord } from "./outbox.js";
+import type { ProgressBook } from "./progress-book.js";
 
 const FORMAT = 1;
 
@@ -13,11 +14,12 @@ export function encodeRecord(record: NodeRecord): string {
 }
 
 /** The record as plain JSON, which also goes into checkpoints. */
-export function recordDocument({ salt, lastTaken, worker }: NodeRecord) {
+export function recordDocument({ salt, lastTaken, progress, worker }: NodeRecord) {
   return {
     format: FORMAT,
     salt,
     last_taken: lastTaken,
+    progress: { current: progress.current, taken_in: progress.takenIn },
     next_sequence: worker.nextSequence,
     installed: worker.installed ?? null,
     has_ledger: worker.hasLedger,
@@ -61,6 +63,7 @@ export function parseRecordDocument(value: unknown, file: string): NodeRecord {
     return {
       salt,
       lastTaken: integer(document, "last_taken"),
+      progress: decodeProgress(document.progress),
       worker: {
         nextSequence: integer(document, "next_sequence"),
         installed: document.installed === null ? undefined : integer(document, "installed"),
@@ -79,6 +82,17 @@ export function parseRecordDocument(value: unknown, file: string): NodeRecord {
       { details: { file }, cause },
     );
   }
+}
+
+function decodeProgress(value: unknown): ProgressBook {
+  const { current, taken_in: takenIn } = asObject(value);
+  const isEntry = (entry: unknown): entry is [number, number | null] =>
+    Array.isArray(entry) &&
+    Number.isSafeInteger(entry[0]) &&
+    (entry[1] === null || Number.isSafeInteger(entry[1]));
+  if (!Number.isSafeInteger(current) || !Array.isArray(takenIn) || !takenIn.every(isEntry))
+    throw new Error("progress is no list of numbers");
+  return { current: current as number, takenIn };
 }
 
 function decodePending(entry: Record<string, unknown>): PendingDelta {

@@ -6,6 +6,7 @@ import { bytesSource } from "../../formats/safetensors/index.js";
 import type { PendingDelta, RestoredWorker } from "../protocol/worker-contract.js";
 import type { FileContent } from "../transports/contract.js";
 import { NodeError } from "./errors.js";
+import type { ProgressBook } from "./progress-book.js";
 
 /** SHA-256 of bytes that come in pieces. */
 export interface Hasher {
@@ -42,6 +43,7 @@ export interface NodeRecord {
   readonly salt: string;
   /** Highest sequence of a delta that was complete on disk; 0 before the first. */
   readonly lastTaken: number;
+  readonly progress: ProgressBook;
   /** None of its deltas is being taken. */
   readonly worker: RestoredWorker;
 }

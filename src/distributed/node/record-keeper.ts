@@ -1,7 +1,7 @@
 // Keeps the node's document on disk up to date: one write at a time, the newest state, again and again until it works.
 
-import type { BackoffSettings, Clock } from "./clock.js";
-import { backoffMs } from "./clock.js";
+import { type BackoffSettings, backoffMs } from "../transports/backoff.js";
+import type { Clock } from "./clock.js";
 import type { NodeRecord, Outbox } from "./outbox.js";
 
 export interface RecordKeeperOptions {

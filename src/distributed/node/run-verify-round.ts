@@ -6,6 +6,7 @@ import {
   SafetensorsError,
   type SafetensorsReader,
 } from "../../formats/safetensors/index.js";
+import { type BufferPolicies, bufferRules } from "../wire/buffer-merge.js";
 import { WireError } from "../wire/errors.js";
 import { writeOuterStep } from "../wire/write-outer-step.js";
 import type { PublishedVersion } from "./aggregator-history.js";
@@ -26,9 +27,10 @@ export interface RoundHashes {
 
 /** The hashes that the version's files must have, or why these files cannot have made any version. */
 export async function hashRound(
-  { lr, mu, usesPlainMean, deltas }: PublishedVersion,
+  { lr, mu, usesPlainMean, deltas, parentOuterStep = -1 }: PublishedVersion,
   files: RoundFiles,
   { hasher, kernels }: Surroundings,
+  policies?: BufferPolicies | undefined,
 ): Promise<RoundHashes | { readonly problem: string }> {
   const opened: SafetensorsReader[] = [];
   const open = async (file: ScratchFile) => {
@@ -42,9 +44,10 @@ export async function hashRound(
     const readers: SafetensorsReader[] = [];
     for (const delta of files.deltas) readers.push(await open(delta));
     const weights = usesPlainMean ? undefined : deltas.map(({ weight }) => weight);
+    const buffers = bufferRules(policies, parentOuterStep, readers);
     const hashes = { state: hasher(), momentum: hasher() };
     await writeOuterStep(
-      { state, momentum, deltas: readers, lr, mu, weights, kernels },
+      { state, momentum, deltas: readers, lr, mu, weights, kernels, buffers },
       { state: hashSink(hashes.state), momentum: hashSink(hashes.momentum) },
     );
     return { state: hashes.state.digest(), momentum: hashes.momentum.digest() };

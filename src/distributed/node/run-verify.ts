@@ -133,7 +133,7 @@ async function verdictOn(version: PublishedVersion, run: Run): Promise<Verdict> 
   }
   const inputs = await roundInputs(version, version.parentOuterStep, run, differences);
   if ("reason" in inputs) return unverifiable(inputs.reason);
-  const hashes = await hashRound(version, inputs, run.surroundings);
+  const hashes = await hashRound(version, inputs, run.surroundings, run.head.facts.bufferPolicies);
   if ("problem" in hashes) differences.push(`its round cannot be computed: ${hashes.problem}`);
   else {
     const compare = (what: string, computed: string, recorded: string | undefined) => {

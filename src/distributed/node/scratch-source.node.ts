@@ -1,8 +1,7 @@
-// A file of the scratch room to read from. This process has just written it, so that its pages are in memory as a rule:
-// reads go straight to the system, since the way through the thread pool takes longer than the copy. A piece that must
-// come from the disk stops the thread for as long as that takes.
+// A file of the scratch room to read from. The thread pool does the reading: even where the pages are in memory, the copy
+// runs beside the arithmetic of this thread, which asks ahead.
 
-import { closeSync, fstatSync, openSync, readSync } from "node:fs";
+import { closeSync, fstatSync, openSync, read } from "node:fs";
 import { SafetensorsError, truncatedError } from "../../formats/safetensors/errors.js";
 import type { ByteSource } from "../../formats/safetensors/index.js";
 
@@ -37,11 +36,21 @@ class ScratchSource implements Required<ByteSource> {
   async readInto(offset: number, target: Uint8Array): Promise<void> {
     if (this.#isClosed) throw new SafetensorsError("source", "the file is closed", { file: this.name });
     for (let done = 0; done < target.byteLength; ) {
-      const bytesRead = readSync(this.#fd, target, done, target.byteLength - done, offset + done);
+      const bytesRead = await this.#readSome(target.subarray(done), offset + done);
       if (bytesRead === 0)
         throw truncatedError(offset + done, offset + target.byteLength, { file: this.name, offset });
       done += bytesRead;
     }
+  }
+
+  /** Not by a FileHandle, whose promises cost as much as a piece takes to copy. */
+  #readSome(target: Uint8Array, position: number): Promise<number> {
+    return new Promise((resolve, reject) => {
+      read(this.#fd, target, 0, target.byteLength, position, (error, bytesRead) => {
+        if (error === null) resolve(bytesRead);
+        else reject(error);
+      });
+    });
   }
 
   async close(): Promise<void> {

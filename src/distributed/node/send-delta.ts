@@ -4,6 +4,7 @@
 import type { PendingDelta } from "../protocol/worker-contract.js";
 import type { FileContent, Transport } from "../transports/contract.js";
 import { TransportError } from "../transports/errors.js";
+import { duplicateId, type TwinWatch } from "./twin-watch.js";
 
 /** Races lost in a row before it counts as a failure. */
 const MAX_CONFLICTS = 20;
@@ -13,27 +14,47 @@ export interface SendOptions {
   readonly signal: AbortSignal;
   /** An earlier try, maybe of an earlier process, may have got through: look first. */
   readonly mayBeThere: boolean;
+  /** Looks out for another process of the same node. */
+  readonly twins?: TwinWatch;
+  /** The other one came later. */
+  onTwin?(path: string): void;
   /** Waits a little after the `lost`th lost race. */
   pause(lost: number): Promise<void>;
 }
 
-/** @throws TransportError. */
+/** @throws TransportError; NodeError `node.duplicate_id`. */
 export async function sendDelta(
   transport: Transport,
   delta: PendingDelta,
   options: SendOptions,
 ): Promise<void> {
-  const { content, signal, pause } = options;
+  const { content, signal, twins, pause } = options;
   const { path, steps } = delta;
   let shouldLook = options.mayBeThere;
   for (let lost = 0; ; lost++) {
     if (lost > 0) await pause(lost);
     signal.throwIfAborted();
     const parent = await transport.head({ signal });
-    if (shouldLook && (await isThere(transport, parent, path, content.sizeBytes, signal))) return;
+    if (twins !== undefined || shouldLook) {
+      const files = await transport.list(parent, twins?.prefix ?? path, { signal });
+      const present = files.find((file) => file.path === path);
+      if (shouldLook && present?.sizeBytes === content.sizeBytes) {
+        twins?.sent();
+        return;
+      }
+      if (twins !== undefined) {
+        if (present !== undefined && !shouldLook) throw duplicateId(twins.nodeId, path);
+        const twin = twins.look(
+          files.map((file) => file.path),
+          path,
+        );
+        if (twin !== undefined) options.onTwin?.(twin.path);
+      }
+    }
     try {
       const message = `delta ${path} (${steps} steps)`;
       await transport.commit({ parent, message, operations: [{ kind: "put", path, content }] }, { signal });
+      twins?.sent();
       return;
     } catch (error) {
       if (!(error instanceof TransportError) || lost >= MAX_CONFLICTS) throw error;
@@ -41,15 +62,4 @@ export async function sendDelta(
       else if (error.problem !== "conflict") throw error;
     }
   }
-}
-
-async function isThere(
-  transport: Transport,
-  revision: string,
-  path: string,
-  sizeBytes: number,
-  signal: AbortSignal,
-): Promise<boolean> {
-  const files = await transport.list(revision, path, { signal });
-  return files.some((file) => file.path === path && file.sizeBytes === sizeBytes);
 }

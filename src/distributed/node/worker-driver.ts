@@ -14,14 +14,17 @@ import type {
   WorkerSettings,
   WorkerState,
 } from "../protocol/worker-contract.js";
+import { type BackoffSettings, backoffMs, raceMs } from "../transports/backoff.js";
 import type { Transport } from "../transports/contract.js";
 import { TransportError } from "../transports/errors.js";
+import type { BufferPolicies } from "../wire/buffer-merge.js";
 import { computePseudoGradient, DeltaSummary, loadDelta, writeDelta } from "../wire/index.js";
 import { type AttemptOptions, attempt, errorText, isPermanentError, retryAfterMs } from "./attempts.js";
-import { type BackoffSettings, backoffMs, type Clock, raceMs, within } from "./clock.js";
+import { type Clock, within } from "./clock.js";
 import { fetchVersion, globalFileName } from "./fetch-version.js";
 import {
   carryProgress,
+  keepLocalBuffers,
   loadState,
   type ModelState,
   openRoomFile,
@@ -29,9 +32,11 @@ import {
   subtractDeltas,
 } from "./model-state.js";
 import { type NewHasher, type NodeRecord, type Outbox, outgoingName } from "./outbox.js";
+import { beginProgress, takeProgress } from "./progress-book.js";
 import { RecordKeeper } from "./record-keeper.js";
 import { checkpointDocument, parseCheckpoint, planRestart, type RestartPlan } from "./restart.js";
 import { sendDelta } from "./send-delta.js";
+import { TwinWatch } from "./twin-watch.js";
 import { readVersion } from "./version-reader.js";
 
 /** The model in training. Called between two local steps only. */
@@ -43,6 +48,12 @@ export interface LocalModel {
 
 /** The node's data, where it is shared with others. Called between two local steps only. */
 export interface SharedData {
+  /**
+   * After a restart from a checkpoint, before all else. `pending`: sequences of this node's deltas that are there and not
+   * decided. `progress`: where that since the checkpoint's last delta is: not taken yet, lost with the node's files, or in
+   * the delta of this sequence, which was taken after the checkpoint.
+   */
+  restarted(pending: readonly number[], progress: "open" | "lost" | number): void;
   /** More keys for the header of the delta that is taken now; `pending`: sequences of all that are not decided. */
   headerFields(sequence: number, pending: readonly number[]): Readonly<Record<string, string>>;
   /** The version is in the weights now; `kept`: sequences of this node's deltas that it does not decide. */
@@ -62,6 +73,8 @@ export interface WorkerNodeOptions extends Omit<WorkerSettings, "salt"> {
   /** Tries before a request counts as failed. */
   readonly attempts: number;
   readonly data?: SharedData | undefined;
+  /** Of the model's buffers; others are treated like weights. */
+  readonly bufferPolicies?: BufferPolicies | undefined;
   /** Name and payload of an event of the catalogue. */
   emit(event: string, payload: Readonly<Record<string, unknown>>): void;
   /** Longest wait at the start for an answer of the repository. Default 10 s. */
@@ -79,6 +92,8 @@ const FIRST_INSTALL_WAIT_MS = 300_000;
 /** How often something is tried again that cannot succeed unless somebody does something about it. */
 const BLOCKED_RETRY_MS = 600_000;
 const LAST_SAVE_MS = 5_000;
+/** For requests to notice that the node has ended. */
+const LAST_ANSWER_MS = 10_000;
 
 export class WorkerNode {
   readonly #options: WorkerNodeOptions;
@@ -88,6 +103,7 @@ export class WorkerNode {
   #state: WorkerState;
   #salt = "";
   #lastTaken = 0;
+  #progress = beginProgress(undefined);
   #baseline: ModelState = new Map();
   /** Where the present baseline is on disk. */
   #baselineFile: string | undefined;
@@ -101,13 +117,16 @@ export class WorkerNode {
   /** Deltas that were tried before, maybe by an earlier process. */
   #isRetrying = false;
   readonly #tried = new Set<number>();
+  readonly #twins: TwinWatch;
   #trouble: string | undefined;
   #lastUploadError: string | undefined;
   #lastRefusal: string | undefined;
+  #hasInstalled = false;
   #isStarted = false;
 
   constructor(options: WorkerNodeOptions) {
     this.#options = options;
+    this.#twins = new TwinWatch(options.nodeId);
     this.#state = createWorker(this.#settings());
   }
 
@@ -174,8 +193,9 @@ export class WorkerNode {
     } catch (error) {
       emit("node_state_failed", { error: errorText(error) });
     }
-    const isDone = ({ pending, isHolding, isBlocked }: WorkerState) =>
-      isHolding || isBlocked || pending.every(({ stage }) => stage === "sent");
+    // Also without an answer of the repository so far: it may come, and then what was held back is sent.
+    const isDone = ({ pending, isBlocked }: WorkerState) =>
+      isBlocked || pending.every(({ stage }) => stage === "sent");
     await within(this.#until(isDone), timeoutMs, clock);
     const left = this.#state.pending.filter(({ stage }) => stage !== "sent").length;
     await this.#end();
@@ -195,11 +215,21 @@ export class WorkerNode {
         error: `the files of node "${nodeId}" are not those of the checkpoint; what they held is lost`,
       });
     this.#salt = plan.salt;
+    this.#hasInstalled = plan.worker.installed !== undefined;
     this.#lastTaken = plan.lastTaken;
+    this.#progress = plan.progress;
     this.#baseline = await this.#restoreBaseline(model, plan);
     const pending = await this.#presentDeltas(plan.worker.pending);
     this.#state = createWorker(this.#settings(), { ...plan.worker, pending });
     for (const { sequence } of this.#state.pending) this.#tried.add(sequence);
+    if (checkpoint !== undefined) {
+      const isOpen = this.#baselineFile !== undefined || checkpoint.worker.stepsSinceSnapshot === 0;
+      const progress = plan.isStateLost ? "lost" : isOpen ? "open" : (plan.takenIn ?? "lost");
+      this.#options.data?.restarted(
+        this.#state.pending.map(({ sequence }) => sequence),
+        progress,
+      );
+    }
     this.#previousSha256 = this.#state.pending.at(-1)?.sha256 ?? "";
     this.#keeper = new RecordKeeper({
       outbox,
@@ -357,14 +387,17 @@ export class WorkerNode {
       writeDelta(sink, streams, { nodeId, localStep, baseOuterStep, extra }),
     );
     const { isZero, isFinite: isWhole } = summary.description;
-    if (!isZero) this.#lastTaken = sequence;
+    if (!isZero) {
+      this.#lastTaken = sequence;
+      this.#progress = takeProgress(this.#progress, sequence);
+    }
     if (!isZero && isWhole) this.#previousSha256 = sha256;
     this.#dispatch({ type: "taken", sequence, sha256, isZero, isFinite: isWhole });
   }
 
   async #install(model: LocalModel, version: SeenVersion, keep: readonly PendingDelta[]): Promise<void> {
     await this.#taking;
-    const { outbox, emit } = this.#options;
+    const { outbox, emit, bufferPolicies } = this.#options;
     const opened: TensorReader[] = [];
     let target: ModelState;
     try {
@@ -374,12 +407,15 @@ export class WorkerNode {
         const { reader } = await loadDelta(await outbox.outgoing.open(outgoingName(delta)));
         opened.push(reader);
       }
-      target = await subtractDeltas(global, opened.slice(1), this.#baseline);
+      target = await subtractDeltas(global, opened.slice(1), this.#baseline, bufferPolicies);
     } finally {
       for (const reader of opened) await reader.close();
     }
     const weights = await model.readState();
-    const brokenTensors = carryProgress(target, this.#baseline, weights);
+    // The first version brings a node's own buffers along.
+    if (this.#hasInstalled) keepLocalBuffers(target, weights, bufferPolicies);
+    this.#hasInstalled = true;
+    const brokenTensors = carryProgress(target, this.#baseline, weights, bufferPolicies);
     if (brokenTensors > 0)
       emit("node_state_failed", {
         error: `local progress in ${brokenTensors} tensors is not finite and was given up for version ${version.outerStep}`,
@@ -425,6 +461,8 @@ export class WorkerNode {
         content: sha256 === undefined ? content : { ...content, sha256 },
         signal,
         mayBeThere,
+        twins: this.#twins,
+        onTwin: (path) => this.#options.emit("node_id_shared", { node_id: this.#options.nodeId, path }),
         pause: (lost) => clock.sleep(raceMs(lost, backoff, random), signal),
       });
     }, this.#attemptOptions(signal));
@@ -557,7 +595,12 @@ export class WorkerNode {
   }
 
   #record(): NodeRecord {
-    return { salt: this.#salt, lastTaken: this.#lastTaken, worker: this.#state };
+    return {
+      salt: this.#salt,
+      lastTaken: this.#lastTaken,
+      progress: this.#progress,
+      worker: this.#state,
+    };
   }
 
   #settings(): WorkerSettings {
@@ -572,10 +615,11 @@ export class WorkerNode {
     };
   }
 
-  /** Ends the lanes and waits for them. */
+  /** Ends the lanes and waits for them; one that hangs all the same can change nothing any more. */
   async #end(): Promise<void> {
     this.#ending.abort();
-    await Promise.all([this.#polling, this.#sending, this.#fetching]);
+    const lanes = Promise.all([this.#polling, this.#sending, this.#fetching]);
+    await within(lanes, LAST_ANSWER_MS, this.#options.clock);
     if (this.#keeper) await within(this.#keeper.saved(), LAST_SAVE_MS, this.#options.clock);
   }
 }

@@ -1,6 +1,7 @@
 // What two models must have in common to exchange updates, and is not visible in names and shapes: plain fields, one
 // text for one fingerprint, and a comparison that names the fields.
 
+import { parseForeignJson } from "../../util/json-depth.js";
 import { encodePythonJson, type JsonValue } from "../wire/python-json.js";
 
 /** Fields by name; values of any depth. */
@@ -17,7 +18,7 @@ export function fingerprintText(fingerprint: ModelFingerprint): string {
 /** The fingerprint in a text of a peer; undefined when it is none. */
 export function parseFingerprint(text: string): ModelFingerprint | undefined {
   try {
-    const value: unknown = JSON.parse(text);
+    const value = parseForeignJson(text);
     return typeof value === "object" && value !== null && !Array.isArray(value)
       ? (value as ModelFingerprint)
       : undefined;

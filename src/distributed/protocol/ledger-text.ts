@@ -1,6 +1,7 @@
 // The ledger as a document: JSON with one line per entry and fixed order of keys, so that one ledger has one text.
 // What we read must be what we write; nothing is guessed.
 
+import { parseForeignJson } from "../../util/json-depth.js";
 import { parseDeltaPath } from "../wire/delta-path.js";
 import { quote } from "../wire/errors.js";
 import { compareCodePoints } from "../wire/order.js";
@@ -36,7 +37,7 @@ export function parseLedger(content: string | Uint8Array, file = LEDGER_PATH): L
   };
   let value: unknown;
   try {
-    value = JSON.parse(typeof content === "string" ? content : decodeUtf8(content));
+    value = parseForeignJson(typeof content === "string" ? content : decodeUtf8(content));
   } catch (cause) {
     return fail(`is not JSON: ${(cause as Error).message}`, cause);
   }

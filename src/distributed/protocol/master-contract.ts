@@ -80,6 +80,14 @@ export interface RoundPlan {
   readonly norms: readonly number[];
 }
 
+/** Fates of refused deltas that are told without a new version. */
+export interface FatesPlan {
+  /** The version whose ledger they go into. */
+  readonly outerStep: number;
+  readonly ledger: Ledger;
+  readonly decided: readonly LedgerEntry[];
+}
+
 export interface MasterState {
   readonly settings: MergeSettings;
   /** Newest published version; undefined before the bootstrap. */
@@ -98,9 +106,14 @@ export interface MasterState {
   readonly nowMs: number;
   /** The last listing: content ids by path. */
   readonly listed: ReadonlyMap<string, string>;
+  /** Of those the ones whose turn to be looked into has not come (turns.ts): another listing asks for them. */
+  readonly deferred: readonly ListedDelta[];
   /** Norms of the newest applied deltas, for the running median. */
   readonly norms: readonly number[];
   readonly publishing: RoundPlan | undefined;
+  readonly publishingFates: FatesPlan | undefined;
+  /** When that failed last: it is tried again as long after as it waited before. */
+  readonly fatesFailedAtMs: number | undefined;
   readonly isDraining: boolean;
 }
 
@@ -124,12 +137,15 @@ export type MasterEvent =
   | { readonly type: "published"; readonly outerStep: number }
   /** Nothing was published; the state is as before the round. */
   | { readonly type: "publish_failed"; readonly error: string }
+  | { readonly type: "fates_published" }
+  | { readonly type: "fates_failed"; readonly error: string }
   /** The last round: whatever is there counts, without a quorum. */
   | { readonly type: "drain" };
 
 export type MasterEffect =
   | { readonly type: "inspect"; readonly delta: ListedDelta }
   | { readonly type: "publish"; readonly plan: RoundPlan }
+  | { readonly type: "publish_fates"; readonly plan: FatesPlan }
   | { readonly type: "emit"; readonly event: string; readonly payload: Readonly<Record<string, unknown>> };
 
 export interface MasterStep {

@@ -14,10 +14,13 @@ import type {
   MergeSettings,
   RoundPlan,
 } from "./master-contract.js";
-import { planRound, reasonCode, type Sorting, sortDeltas } from "./round.js";
+import { planFates, planRound, reasonCode, type Sorting, sortDeltas } from "./round.js";
+import { deferredDeltas } from "./turns.js";
 
 /** Rounds that a quorum of null looks back on. */
 const QUORUM_ROUNDS = 4;
+/** Between two commits that only tell fates, however short the grace is: a stranger must not use up the commits. */
+const SHORTEST_FATES_MS = 10_000;
 
 export function createMaster(
   settings: MergeSettings,
@@ -31,8 +34,11 @@ export function createMaster(
     known: new Map(),
     nowMs: 0,
     listed: new Map(),
+    deferred: [],
     norms,
     publishing: undefined,
+    publishingFates: undefined,
+    fatesFailedAtMs: undefined,
     isDraining: false,
   };
 }
@@ -45,15 +51,16 @@ export function stepMaster(state: MasterState, event: MasterEvent): MasterStep {
   const draft: Draft = { ...state, effects: [] };
   handlers[event.type](draft, event as never);
   // After a failure, not before something else has happened.
-  if (event.type !== "publish_failed") startRound(draft);
+  if (event.type !== "publish_failed" && event.type !== "fates_failed") startRound(draft);
   const { effects, ...next } = draft;
   return { state: next, effects };
 }
 
 /** Whether a draining master has nothing left to do; ask after a listing made when all nodes had stopped. */
 export function isDrained(state: MasterState): boolean {
-  const { isDraining, publishing, known, outerStep } = state;
-  if (!isDraining || publishing !== undefined || outerStep === undefined) return false;
+  const { isDraining, publishing, publishingFates, known, deferred, outerStep } = state;
+  const isBusy = publishing !== undefined || publishingFates !== undefined || deferred.length > 0;
+  if (!isDraining || isBusy || outerStep === undefined) return false;
   if ([...known.values()].some(({ inspection }) => inspection === "waiting" || inspection === "failed"))
     return false;
   return sortDeltas(state, outerStep).usable.length === 0;
@@ -70,7 +77,10 @@ const handlers: { readonly [Type in MasterEvent["type"]]: (draft: Draft, event: 
     draft.nowMs = Math.max(draft.nowMs, nowMs);
     draft.listed = new Map(deltas.map(({ path, contentId }) => [path, contentId]));
     const known = new Map<string, Known>();
+    const deferred = deferredDeltas(draft, deltas);
+    draft.deferred = [...deferred];
     for (const listed of deltas) {
+      if (deferred.has(listed)) continue;
       const { path, contentId } = listed;
       if (findByContentId(draft.ledger, path, contentId) !== undefined) continue;
       const before = draft.known.get(path);
@@ -111,7 +121,6 @@ const handlers: { readonly [Type in MasterEvent["type"]]: (draft: Draft, event: 
     const plan = draft.publishing;
     if (plan === undefined && draft.outerStep === undefined) {
       draft.outerStep = outerStep;
-      emit(draft, "bootstrapped", { outer_step: outerStep });
       return;
     }
     if (plan?.outerStep !== outerStep) {
@@ -127,16 +136,8 @@ const handlers: { readonly [Type in MasterEvent["type"]]: (draft: Draft, event: 
     draft.norms = plan.norms;
     draft.publishing = undefined;
     draft.listed = new Map([...draft.listed].filter(([path]) => !plan.deletions.includes(path)));
-    const before = draft.known;
-    const open = [...draft.known].filter(
-      ([path, { listed }]) => findByContentId(plan.ledger, path, listed.contentId) === undefined,
-    );
-    draft.known = new Map(open);
-    for (const { path, nodeId, fate, reason } of plan.decided) {
-      const inspection = before.get(path)?.inspection;
-      if (typeof inspection !== "object" || !inspection.ok || reason === "") continue;
-      emit(draft, "delta_rejected", { path, node_id: nodeId, fate, reason });
-    }
+    reportDecided(draft, plan.decided);
+    draft.known = withoutDecided(draft.known, plan.ledger);
     emit(draft, "outer_step", countFates(plan, draft));
   },
 
@@ -147,15 +148,56 @@ const handlers: { readonly [Type in MasterEvent["type"]]: (draft: Draft, event: 
     emit(draft, "publish_failed", { outer_step: plan.outerStep, error });
   },
 
+  fates_published(draft) {
+    const plan = draft.publishingFates;
+    if (plan === undefined) return;
+    draft.publishingFates = undefined;
+    draft.fatesFailedAtMs = undefined;
+    draft.ledger = plan.ledger;
+    reportDecided(draft, plan.decided);
+    draft.known = withoutDecided(draft.known, plan.ledger);
+  },
+
+  fates_failed(draft, { error }) {
+    const plan = draft.publishingFates;
+    if (plan === undefined) return;
+    draft.publishingFates = undefined;
+    draft.fatesFailedAtMs = draft.nowMs;
+    emit(draft, "publish_failed", { outer_step: plan.outerStep, error });
+  },
+
   drain(draft) {
     draft.isDraining = true;
   },
 };
 
+/** What was good to look at and is refused all the same; the rest was told when it was looked at. */
+function reportDecided(draft: Draft, decided: readonly LedgerEntry[]): void {
+  for (const { path, nodeId, fate, reason } of decided) {
+    const inspection = draft.known.get(path)?.inspection;
+    if (typeof inspection !== "object" || !inspection.ok || reason === "") continue;
+    emit(draft, "delta_rejected", { path, node_id: nodeId, fate, reason });
+  }
+}
+
+function withoutDecided(known: MasterState["known"], ledger: Ledger): MasterState["known"] {
+  const open = [...known].filter(
+    ([path, { listed }]) => findByContentId(ledger, path, listed.contentId) === undefined,
+  );
+  return new Map(open);
+}
+
 /** Starts the next round if it is time. */
 function startRound(draft: Draft): void {
-  if (draft.publishing !== undefined || draft.outerStep === undefined) return;
+  if (draft.publishing !== undefined || draft.publishingFates !== undefined) return;
+  if (draft.outerStep === undefined) return;
   const sorting = sortDeltas(draft, draft.outerStep);
+  if (isTimeForFates(draft, sorting)) {
+    const plan = planFates(draft.ledger, draft.outerStep, sorting);
+    draft.publishingFates = plan;
+    draft.effects.push({ type: "publish_fates", plan });
+    return;
+  }
   if (!isTime(draft, sorting)) return;
   const plan = planRound(draft, draft.outerStep, sorting);
   draft.publishing = plan;
@@ -181,6 +223,20 @@ function isTime(
   return [...recentNodes(ledger, outerStep)].every((nodeId) => nodes.has(nodeId));
 }
 
+/** Refused deltas whose node has waited as long for a word as others wait for a round, and no round is coming. */
+function isTimeForFates(
+  { settings, known, nowMs, isDraining, fatesFailedAtMs }: Draft,
+  { usable, unusable }: Sorting,
+): boolean {
+  if (usable.length > 0 || unusable.length === 0) return false;
+  const isWaiting = [...known.values()].some(({ inspection }) => inspection === "waiting");
+  if (isDraining) return !isWaiting && fatesFailedAtMs === undefined;
+  const waitMs = Math.max(settings.graceMs, SHORTEST_FATES_MS);
+  if (fatesFailedAtMs !== undefined && nowMs - fatesFailedAtMs < waitMs) return false;
+  const firstSeenMs = Math.min(...unusable.map(({ path }) => known.get(path)!.seenAtMs));
+  return nowMs - firstSeenMs >= waitMs;
+}
+
 /** Nodes in the sum of one of the last rounds. One that is gone is waited for in that many rounds, no longer. */
 function recentNodes({ entries }: Ledger, outerStep = 0): Set<string> {
   const isRecent = (entry: LedgerEntry) => entry.weight > 0 && entry.outerStep > outerStep - QUORUM_ROUNDS;
@@ -200,7 +256,10 @@ function setInspection(
   return before;
 }
 
-function countFates({ outerStep, decided, deltas }: RoundPlan, { known }: Draft): Record<string, unknown> {
+function countFates(
+  { outerStep, decided, deltas }: RoundPlan,
+  { known, deferred }: Draft,
+): Record<string, unknown> {
   const reasons: Record<string, number> = {};
   for (const { fate, reason } of decided) {
     if (fate !== "stale" && fate !== "rejected") continue;
@@ -213,7 +272,7 @@ function countFates({ outerStep, decided, deltas }: RoundPlan, { known }: Draft)
     deltas_included: deltas.length,
     nodes: new Set(deltas.map(({ nodeId }) => nodeId)).size,
     deltas_refused: reasons,
-    deltas_waiting: known.size,
+    deltas_waiting: known.size + deferred.length,
   };
 }
 

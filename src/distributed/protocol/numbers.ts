@@ -6,6 +6,8 @@ import { ProtocolError } from "./errors.js";
 const HASH_BITS = 30;
 /** Numbers from here on are ordered within a life; Python's are below and start again with every run. */
 export const ORDERED_FROM = 2 ** HASH_BITS;
+/** No run has more versions: one a second for thirty years. Who took a larger number would never see a newer one. */
+export const MAX_OUTER_STEP = 1_000_000_000;
 
 /**
  * The number of a node's `sequence`-th delta: sequence x 2^30 + a hash of `nodeSalt` of 30 bits. `nodeSalt` tells

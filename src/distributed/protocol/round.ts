@@ -11,7 +11,7 @@ import {
   type Ledger,
   type LedgerEntry,
 } from "./ledger.js";
-import type { Inspection, ListedDelta, MasterState, RoundPlan } from "./master-contract.js";
+import type { FatesPlan, Inspection, ListedDelta, MasterState, RoundPlan } from "./master-contract.js";
 import { mergeWeights, momentumAt } from "./merge-policy.js";
 
 /** Versions for which the ledger keeps entries of files that are gone, so that nodes learn what became of them. */
@@ -138,6 +138,12 @@ export function planRound(state: MasterState, parent: number, sorting: Sorting):
     deletions: deletionsAt(outerStep - settings.keepVersions, ledger, state.listed),
     norms,
   };
+}
+
+/** What is told of refused deltas after version `outerStep`, which no longer waits for a round. */
+export function planFates(ledger: Ledger, outerStep: number, { unusable, renamed }: Sorting): FatesPlan {
+  const decided = unusable.map((entry) => ({ ...entry, outerStep }));
+  return { outerStep, ledger: appendEntries(ledger, [...renamed, ...decided]), decided };
 }
 
 /** Files whose content was decided in version `upTo` or before. A newer file under an old path is not among them. */

@@ -65,7 +65,10 @@ export interface WorkerState {
     | undefined;
   /** Without a ledger: deltas up to this one must have been sent before the candidate is installed. */
   readonly flushUpTo: number | undefined;
-  /** Deltas are kept back: the node has no version yet, and has not been told that there is none. */
+  /**
+   * Deltas are kept back: the node has no version yet, and has not been told that there is none. A node that stops installs
+   * nothing any more: it keeps them back until it sees a version.
+   */
   readonly isHolding: boolean;
   /** Sending ended with an error that repeating does not cure; a `retry` event tries again. */
   readonly isBlocked: boolean;

@@ -6,7 +6,7 @@ import { NO_BASE } from "../wire/delta-header.js";
 import { deltaPath } from "../wire/delta-path.js";
 import { ProtocolError } from "./errors.js";
 import type { Ledger } from "./ledger.js";
-import { pathNumber } from "./numbers.js";
+import { MAX_OUTER_STEP, pathNumber } from "./numbers.js";
 import type {
   PendingDelta,
   RestoredWorker,
@@ -156,6 +156,7 @@ const handlers: { readonly [Type in WorkerEvent["type"]]: (draft: Draft, event: 
 
   stop(draft) {
     draft.isStopping = true;
+    if (draft.candidate !== undefined) draft.isHolding = false;
     // The last snapshot may exceed the outbox: there is no later one that could take its progress along.
     if (draft.stepsSinceSnapshot > 0) snapshot(draft);
     resume(draft);
@@ -255,7 +256,7 @@ function see(draft: Draft, version: SeenVersion): void {
   const { installed, candidate, settings } = draft;
   const newest = candidate?.version.outerStep ?? installed ?? -1;
   const jump = settings.maxVersionJump ?? DEFAULT_MAX_VERSION_JUMP;
-  const isAbsurd = installed !== undefined && outerStep - installed > jump;
+  const isAbsurd = installed === undefined ? outerStep > MAX_OUTER_STEP : outerStep - installed > jump;
   if (outerStep < newest || isAbsurd) {
     if (draft.reported === outerStep) return;
     draft.reported = outerStep;
@@ -263,7 +264,12 @@ function see(draft: Draft, version: SeenVersion): void {
     emit(draft, "version_ignored", { outer_step: outerStep, newest, reason });
     return;
   }
-  if (outerStep === newest || outerStep === draft.refused || draft.isStopping) return;
+  if (outerStep === newest || outerStep === draft.refused) return;
+  if (draft.isStopping) {
+    // It is not installed any more, but a version exists: what was held back for it may go.
+    draft.isHolding = false;
+    return;
+  }
   draft.hasLedger = version.ledger !== undefined;
   draft.candidate = { version, stage: "fetching" };
   draft.effects.push({ type: "fetch", version });

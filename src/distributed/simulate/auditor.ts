@@ -168,9 +168,12 @@ export class Auditor {
     }
     const previous = this.versions.at(-1)!;
     if (outerStep === before.outerStep) {
-      const isSame =
-        publication.modelSha256 === before.modelSha256 && publication.ledgerText === before.ledgerText;
-      if (!isSame) violate("order", `version ${outerStep} was replaced by another one`);
+      const isSameModel = publication.modelSha256 === before.modelSha256;
+      const isSame = isSameModel && publication.ledgerText === before.ledgerText;
+      if (!isSameModel) violate("order", `version ${outerStep} was replaced by another one`);
+      else if (!isSame && publication.masterTerm === before.masterTerm)
+        this.#auditLedger(before.ledger, publication.ledger, { isLate: true });
+      else if (!isSame) violate("order", `the ledger of version ${outerStep} was replaced by another one`);
       else if (publication.masterTerm <= before.masterTerm)
         violate("order", `version ${outerStep} was published twice by term ${publication.masterTerm}`);
       return;
@@ -191,8 +194,8 @@ export class Auditor {
     this.versions.push(auditRound(this, previous, publication));
   }
 
-  /** Old entries stay as they are; new ones are this version's. */
-  #auditLedger(before: Ledger, { entries }: Ledger): void {
+  /** Old entries stay as they are; new ones are this version's. With `isLate` they were refused after it. */
+  #auditLedger(before: Ledger, { entries }: Ledger, { isLate = false } = {}): void {
     const { violate } = this.options;
     const found = new Map(entries.map((entry) => [keyOf(entry.path, entry.contentId), entry]));
     for (const old of before.entries) {
@@ -205,10 +208,10 @@ export class Auditor {
           `${old.path} was ${old.fate} in ${old.outerStep} and is now ${now.fate} in ${now.outerStep}`,
         );
     }
-    for (const entry of found.values()) this.#decide(entry);
+    for (const entry of found.values()) this.#decide(entry, isLate);
   }
 
-  #decide(entry: LedgerEntry): void {
+  #decide(entry: LedgerEntry, isLate: boolean): void {
     const { violate, settings } = this.options;
     const { path, sha256, outerStep, fate } = entry;
     const delta = this.sent.get(keyOf(path, sha256 ?? ""));
@@ -223,7 +226,8 @@ export class Auditor {
       );
     delta.entry = entry;
     const isCounted = fate === "applied" || fate === "merged";
-    const age = outerStep - 1 - delta.base;
+    const age = (isLate ? outerStep : outerStep - 1) - delta.base;
+    if (isCounted && isLate) violate("order", `${path} was counted in ${outerStep} after its publication`);
     const twin = this.appliedContents.get(delta.sha256);
     const truth: readonly (readonly [code: string, isTrue: boolean])[] = [
       ["non_finite", !delta.isFinite],

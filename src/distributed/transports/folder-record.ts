@@ -1,6 +1,7 @@
 // The commit records of a folder repository: what one commit changed, and now and then the whole tree, so that older
 // records may go. A revision is the record's number and a part of its hash, which makes the records a chain.
 
+import { parseForeignJson } from "../../util/json-depth.js";
 import { compareCodePoints } from "../wire/order.js";
 import { TransportError } from "./errors.js";
 import { checkPath } from "./paths.js";
@@ -75,7 +76,7 @@ export function encodeRecord(record: FolderRecord): Uint8Array {
 /** Throws TransportError `corrupt`; `what` names the file. */
 export function parseRecord(bytes: Uint8Array, number: number, what: string): FolderRecord {
   try {
-    const raw = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes)) as Record<
+    const raw = parseForeignJson(new TextDecoder("utf-8", { fatal: true }).decode(bytes)) as Record<
       string,
       unknown
     >;

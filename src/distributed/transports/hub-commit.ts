@@ -1,4 +1,5 @@
-// One commit through the Hub's own client, which hashes, uploads large files and writes the commit request.
+// One commit: through the Hub's own client, which hashes, uploads large files (through Xet where there is one) and writes
+// the commit request, or by requests of our own when all hashes are known and there is no Xet.
 
 import type { CommitOperation } from "@huggingface/hub";
 import type { CallOptions, CommitRequest, FileContent, RepoOperation } from "./contract.js";
@@ -6,6 +7,7 @@ import { TransportError } from "./errors.js";
 import { contentBlob } from "./hub-blob.js";
 import { errorFromNetwork } from "./hub-errors.js";
 import type { HubHttp } from "./hub-http.js";
+import { commitKnownContents, isKnownCommit } from "./hub-known-commit.js";
 
 /** A Blob with the bytes of a file on this machine, or undefined where there are no files. */
 export type BlobOf = (content: FileContent) => Promise<Blob | undefined>;
@@ -27,6 +29,7 @@ export async function commitToHub(
   request: CommitRequest,
   { signal }: CallOptions,
 ): Promise<string> {
+  if (!target.useXet && isKnownCommit(request)) return commitKnownContents(target, request, { signal });
   const facts = { doing: `committing to ${target.title}` };
   const [title = "", ...rest] = request.message.split("\n");
   const description = rest.join("\n").trim();

@@ -1,7 +1,7 @@
 // What an answer of a hub means for the caller: the kind of problem, when to come back, and what to do about it.
 
 import { TransportError, type TransportProblem } from "./errors.js";
-import { readText } from "./hub-text.js";
+import { readText, withoutSecrets } from "./hub-text.js";
 
 export interface RequestFacts {
   /** For messages: `reading global/step_count.json of org/name at https://…`. */
@@ -80,7 +80,8 @@ export function errorFromNetwork(error: unknown, facts: RequestFacts): Transport
   }
   const codes = causeCodes(error);
   const isLost = facts.isCommit === true && !codes.some((code) => NEVER_SENT.has(code));
-  const reason = codes[0] ?? (error instanceof Error ? error.message.slice(0, MAX_TEXT) : "unknown failure");
+  const said = error instanceof Error ? withoutSecrets(error.message).slice(0, MAX_TEXT) : "unknown failure";
+  const reason = codes[0] ?? said;
   const message = isLost
     ? `${facts.doing}: the connection broke (${reason}); the commit may have been made all the same`
     : `${facts.doing}: no connection (${reason})`;
@@ -107,8 +108,7 @@ async function serverText(response: Response): Promise<string> {
     const body: unknown = text === undefined ? {} : JSON.parse(text);
     const { error, message } = (body ?? {}) as { error?: unknown; message?: unknown };
     const said = typeof error === "string" ? error : typeof message === "string" ? message : "";
-    return said
-      .replaceAll(/hf_\w+/g, "hf_…")
+    return withoutSecrets(said)
       .replaceAll(/\p{Cc}+/gu, " ")
       .slice(0, MAX_TEXT);
   } catch {

@@ -23,6 +23,8 @@ export interface HubRequest extends RequestFacts {
   readonly headers?: HeadersInit | undefined;
   readonly body?: BodyInit | null | undefined;
   readonly signal?: AbortSignal | undefined;
+  /** Sent without the token. */
+  readonly isAnonymous?: boolean | undefined;
 }
 
 export interface HubAnswer {
@@ -65,7 +67,8 @@ export class HubHttp {
   /** With the token; the status may be any. Rejects with TransportError, or with the signal's reason. */
   ask(request: HubRequest): Promise<HubAnswer> {
     const headers = new Headers(request.headers);
-    if (this.#authorization !== undefined) headers.set("Authorization", this.#authorization);
+    if (this.#authorization !== undefined && request.isAnonymous !== true)
+      headers.set("Authorization", this.#authorization);
     return this.#follow(request, headers);
   }
 
@@ -147,15 +150,18 @@ export class HubHttp {
     }
     watch.touch();
     try {
-      const body = watchedBody(request.body, () => watch.touch());
-      const init = {
-        method,
-        headers,
-        signal,
-        redirect: "manual",
-        ...(body == null ? {} : { body }),
-      } as const;
-      const response = await this.#fetch(url.href, init);
+      const send = (how: RequestInit) => {
+        const body = watchedBody(request.body, () => watch.touch());
+        return this.#fetch(url.href, { method, headers, signal, ...how, ...(body == null ? {} : { body }) });
+      };
+      const response =
+        request.body instanceof Blob
+          ? // Node keeps a copy of all that it sends, in memory, for as long as it might have to follow a redirect.
+            await send({ redirect: "error", window: null }).catch((error: unknown) => {
+              if (!isRedirectError(error)) throw error;
+              return send({ redirect: "manual" });
+            })
+          : await send({ redirect: "manual" });
       if (response.body === null || response.type === "opaqueredirect") return response;
       const { status, statusText } = response;
       return new Response(watchBody(response.body, watch, toError), {
@@ -173,6 +179,12 @@ export class HubHttp {
   #isForeign(url: string): boolean {
     return new URL(url).origin !== this.#origin;
   }
+}
+
+/** What `fetch` of Node says instead of following one. */
+function isRedirectError(error: unknown): boolean {
+  const cause = error instanceof Error ? error.cause : undefined;
+  return cause instanceof Error && /redirect/i.test(cause.message);
 }
 
 function watchedBody(body: BodyInit | null | undefined, touch: () => void): BodyInit | null | undefined {

@@ -2,6 +2,7 @@
 // between them count.
 
 import type { ByteSource } from "../../formats/safetensors/index.js";
+import { type BackoffSettings, backoffMs } from "./backoff.js";
 import { TransportError } from "./errors.js";
 import type { HubAnswer, HubHttp } from "./hub-http.js";
 
@@ -25,8 +26,7 @@ export interface RetryRule {
 
 /** What comes with the first request, usually all of a small file. */
 const FIRST_BYTES = 1 << 16;
-const FIRST_PAUSE_MS = 250;
-const LONGEST_PAUSE_MS = 16_000;
+const PAUSES: BackoffSettings = { initialMs: 250, maxMs: 16_000 };
 
 export class HubSource implements ByteSource {
   readonly name: string;
@@ -185,13 +185,9 @@ async function withRetries<T>(
     } catch (error) {
       failures++;
       if (!isWorthAnother(error) || failures >= retry.attempts) throw error;
-      const pause = FIRST_PAUSE_MS * 2 ** (failures - 1);
       const asked = error.retryAfterMs ?? 0;
-      if (asked > LONGEST_PAUSE_MS) throw error;
-      await retry.sleep(
-        Math.max(asked, Math.min(pause, LONGEST_PAUSE_MS) * (0.5 + retry.random() / 2)),
-        signal,
-      );
+      if (asked > PAUSES.maxMs) throw error;
+      await retry.sleep(backoffMs(failures, PAUSES, retry.random, asked), signal);
     }
   }
 }

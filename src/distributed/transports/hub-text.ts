@@ -19,3 +19,12 @@ export async function readText(response: Response, maxBytes: number): Promise<st
     await reader.cancel().catch(() => undefined);
   }
 }
+
+/** What servers and libraries say, without what opens doors: tokens, passwords and signatures in addresses. */
+export function withoutSecrets(text: string): string {
+  return text
+    .replaceAll(/hf_\w+/g, "hf_…")
+    .replaceAll(/\b(bearer|basic)\s+[\w.~+/=-]+/gi, "$1 …")
+    .replaceAll(/\b(https?:\/\/)[^\s/?#@]+@/gi, "$1…@")
+    .replaceAll(/(\bhttps?:\/\/[^\s?#"'<>]*)[?#][^\s"'<>]*/gi, "$1?…");
+}

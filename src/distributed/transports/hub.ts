@@ -2,6 +2,7 @@
 // commits go through the Hub's client. State is read by commit, never by branch, except for the head itself.
 
 import type { ByteSource } from "../../formats/safetensors/index.js";
+import { parseForeignJson } from "../../util/json-depth.js";
 import { compareCodePoints } from "../wire/order.js";
 import type { CommitLog } from "./commit-log.js";
 import type { CallOptions, CommitRequest, RepoFile, RepoOperation, Transport } from "./contract.js";
@@ -253,7 +254,7 @@ export class HubTransport implements Transport, CommitLog {
         `${request.doing}: the answer has more than ${MAX_JSON_BYTES} bytes`,
       );
     try {
-      const value: unknown = JSON.parse(text);
+      const value = parseForeignJson(text);
       if (typeof value === "object" && value !== null) return value as Readonly<Record<string, unknown>>;
     } catch {
       // Said below.

@@ -82,6 +82,23 @@ export class MemoryRepository {
   }
 }
 
+const shared = new Map<string, MemoryRepository>();
+
+/** The repository that everybody in this process means by `memory:NAME`; made when it is named first. */
+export function sharedMemoryRepository(name: string): MemoryRepository {
+  let repository = shared.get(name);
+  if (repository === undefined) {
+    repository = new MemoryRepository({ name });
+    shared.set(name, repository);
+  }
+  return repository;
+}
+
+/** Frees what `memory:NAME` holds. Connectors that are open keep theirs; who names it next begins anew. */
+export function forgetMemoryRepository(name: string): void {
+  shared.delete(name);
+}
+
 /** One caller's connector to a repository that others use as well. */
 export class MemoryTransport implements Transport {
   readonly title: string;

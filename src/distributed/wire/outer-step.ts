@@ -18,6 +18,7 @@ import {
   float32ToBfloat16,
   float32ToFloat16,
 } from "../../util/half.js";
+import { type BufferRules, freshWeights, mergeBuffer, policyOf } from "./buffer-merge.js";
 import { WireError } from "./errors.js";
 import { Lockstep, PIECE_ELEMENTS } from "./lockstep.js";
 import { checkDeltas, type DeltaSet, type MergeOptions, mergeInto } from "./mean.js";
@@ -44,6 +45,8 @@ export interface OuterStepInputs extends MergeOptions {
   readonly lr: number;
   /** Nesterov momentum, from 0 to below 1. */
   readonly mu: number;
+  /** Tensors that are no weights. Default: none. Their momentum is 0. */
+  readonly buffers?: BufferRules | undefined;
 }
 
 /** A part of one tensor of the result. Its memory is used again once the next piece is asked for. */
@@ -95,7 +98,11 @@ export function outerStep(inputs: OuterStepInputs): OuterStep {
   return { entries, pieces: piecesOf(state, momentum, deltas, inputs) };
 }
 
-function checkMomentum(momentum: TensorReader, global: Parameters<typeof requireSameTensors>[0]): void {
+/** @throws WireError unless the buffers are F32, for exactly the tensors of `global`. */
+export function checkMomentum(
+  momentum: TensorReader,
+  global: Parameters<typeof requireSameTensors>[0],
+): void {
   const entries = onlyRealEntries(momentum, "the momentum");
   requireSameTensors(global, { name: "the momentum", entries, file: fileOf(momentum) });
   for (const { name, dtype } of entries.values()) {
@@ -109,14 +116,18 @@ function piecesOf(
   state: TensorReader,
   momentum: TensorReader | undefined,
   deltas: DeltaSet,
-  { lr, mu, kernels = portableKernels }: OuterStepInputs,
+  { lr, mu, buffers, kernels = portableKernels }: OuterStepInputs,
 ): OuterStep["pieces"] {
   const lockstep = new Lockstep([...deltas.readers, ...(momentum === undefined ? [] : [momentum])], kernels);
   const count = deltas.readers.length;
   const roundedMu = Math.fround(mu);
+  const { isFresh = [] } = buffers ?? {};
+  const bufferWeights = freshWeights(isFresh, deltas.weights);
   return async function* (name) {
     const { dtype, sizeBytes } = state.entry(name);
     const width = WIDTHS[dtype as RealDtype];
+    const policy = policyOf(buffers?.policies, name);
+    const rate = policy === undefined ? lr : 1;
     const elements = Math.min(PIECE_ELEMENTS, sizeBytes / width);
     const memory = new Workspace(kernels);
     // `gradient` is the mean first, then the effective gradient.
@@ -129,10 +140,17 @@ function piecesOf(
         const { length } = values[0]!;
         const [g, next] = [gradient!.subarray(0, length), buffer!.subarray(0, length)];
         const bytes = result!.subarray(0, width * length);
-        mergeInto(kernels, g, values.slice(0, count), deltas.weights);
-        const isMomentumFinite = kernels.advance(next, g, values[count], roundedMu);
+        const given = values.slice(0, count);
+        let isMomentumFinite = true;
+        if (policy === undefined) {
+          mergeInto(kernels, g, given, deltas.weights);
+          isMomentumFinite = kernels.advance(next, g, values[count], roundedMu);
+        } else {
+          mergeBuffer(kernels, g, given, { policy, isFresh, weights: bufferWeights });
+          next.fill(0);
+        }
         const old = (await states.next()).value as TensorPiece;
-        const isStateFinite = UPDATES[dtype as RealDtype](kernels, bytes, old.bytes, g, lr);
+        const isStateFinite = UPDATES[dtype as RealDtype](kernels, bytes, old.bytes, g, rate);
         if (!isStateFinite || !isMomentumFinite) {
           const message = `the outer step would make values that are not finite (elements ${begin} to ${begin + length - 1}): leave out the delta that is not finite or too large`;
           throw new WireError("non_finite", message, { tensor: name });

@@ -1,6 +1,7 @@
 // global/step_count.json: which version the global weights are, and where they lie. Written with the bytes that Python
 // would write; read as Python reads it, except that what Python would follow blindly is refused.
 
+import { parseForeignJson } from "../../util/json-depth.js";
 import { WireError } from "./errors.js";
 import { checkModelFile, LATEST_MODEL_FILE } from "./model-file.js";
 import { parsePythonInteger } from "./python-integer.js";
@@ -98,7 +99,7 @@ function parseObject(content: string | Uint8Array, file: string): { readonly [ke
   try {
     const text =
       typeof content === "string" ? content : new TextDecoder("utf-8", { fatal: true }).decode(content);
-    value = JSON.parse(text);
+    value = parseForeignJson(text);
   } catch (cause) {
     throw new WireError("invalid_record", `is not JSON: ${(cause as Error).message}`, { file, cause });
   }

@@ -3,7 +3,12 @@
 // do not, which the report says.
 
 import type { CheckpointContent, JsonObject, TrainerState } from "../../checkpoint/content.js";
-import { accumulationSteps, type SpeedtronicConfig, toPlainConfig } from "../../config/index.js";
+import {
+  accumulationSteps,
+  type SpeedtronicConfig,
+  scheduleHorizon,
+  toPlainConfig,
+} from "../../config/index.js";
 import { kindOf, type TorchFile, type TorchValue } from "../../formats/torch/index.js";
 import { modelNames } from "../../nn/models/registry.js";
 import type { TensorData } from "../../tensor/dtype.js";
@@ -138,7 +143,16 @@ function trainerState(
     tokens: counter("tokens"),
     data: { epoch: 0, position: 0 },
     rng: { seed: config.run.seed },
-    schedule: { lr: optimizer.lr },
+    schedule: {
+      lr: optimizer.lr,
+      // Where the curve was, so that a run with another end goes on from there.
+      ...(optimizer.updates > 0 && {
+        name: config.scheduler.name,
+        horizon: scheduleHorizon(config),
+        factor: optimizer.lr / config.optimizer.lr,
+        joint: null,
+      }),
+    },
     bestValidation: null,
     counters: {
       microbatches: step * accumulationSteps(config),

@@ -93,6 +93,10 @@ export interface DistributedEvents {
     code: string;
     wait_s?: number;
   };
+  node_id_shared: {
+    node_id: string;
+    path: string;
+  };
   node_blocked: {
     error: string;
     code: string;
@@ -132,11 +136,22 @@ export interface DistributedEvents {
     term: number;
     previous: string | null;
   };
+  master_settings_changed: {
+    outer_step: number;
+    outer_lr: number;
+    previous_outer_lr: number;
+    outer_momentum: number;
+    previous_outer_momentum: number;
+  };
   master_restored: {
     outer_step: number;
     revision: string;
   };
   ledger_adopted: {
+    outer_step: number;
+    deltas: number;
+  };
+  fates_published: {
     outer_step: number;
     deltas: number;
   };
@@ -306,6 +321,11 @@ export const distributedEventDocs = {
     level: "WARNING",
     keys: { error, code },
   },
+  node_id_shared: {
+    doc: "Another process began to send deltas under this node's name; it is the one that stops. Give one of the two another distributed.node_id.",
+    level: "WARNING",
+    keys: { node_id: text("name that both have"), path: text("delta that the other one sent") },
+  },
   node_online: { doc: "The repository answers again.", keys: { repository: text("where the nodes meet") } },
   node_state_failed: {
     doc: "Something is wrong with the node's own files or local progress.",
@@ -348,6 +368,16 @@ export const distributedEventDocs = {
       previous: text("who published before; python: a master without a name; null: nobody"),
     },
   },
+  master_settings_changed: {
+    doc: "The rounds of this master differ from the one that made the newest version.",
+    keys: {
+      outer_step: int("newest version"),
+      outer_lr: float("learning rate of the outer optimizer from now on"),
+      previous_outer_lr: float("the one that made the newest version"),
+      outer_momentum: float("momentum that would have made the newest version now"),
+      previous_outer_momentum: float("the one that made it"),
+    },
+  },
   master_restored: {
     doc: "A version of this master whose answer was lost is in the repository; it goes on from there.",
     level: "WARNING",
@@ -356,6 +386,10 @@ export const distributedEventDocs = {
   ledger_adopted: {
     doc: "A run without a ledger was taken over: deltas that its versions may contain count as decided.",
     keys: { outer_step: int("newest version"), deltas: int("deltas that are decided by it") },
+  },
+  fates_published: {
+    doc: "Nodes were told what became of refused deltas without a new version: no round came in time.",
+    keys: { outer_step: int("version whose ledger says so"), deltas: int("deltas refused") },
   },
   version_published: {
     doc: "A version is in the repository.",

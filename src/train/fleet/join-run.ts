@@ -9,6 +9,7 @@ import { applyOverrides, type Override } from "../../config/overrides.js";
 import type { ConfigProblem } from "../../config/problem.js";
 import { resolveConfig } from "../../config/resolve.js";
 import type { SpeedtronicConfig } from "../../config/schema.js";
+import type { ConfigSource } from "../../config/source.js";
 import { refuseUnsupported } from "../../config/unsupported.js";
 import { openTextFile } from "../../data/files/text-file.js";
 import { persistentNodeId } from "../../distributed/node/state-folder.node.js";
@@ -31,11 +32,9 @@ export interface JoinOptions {
  * The complete configuration of this node.
  * @throws ConfigError; RunError `run.other_model`; ModelError.
  */
-export function joinConfig(
-  { shared, fingerprint, head }: SharedRun,
-  options: JoinOptions,
-): SpeedtronicConfig {
-  const { repo, title, overrides, onWarning } = options;
+export function joinConfig(run: SharedRun, options: JoinOptions): SpeedtronicConfig {
+  const { shared } = run;
+  const { repo, title, overrides } = options;
   const source = applyOverrides(shared.source, [
     { path: "run.output_dir", value: defaultOutputDir(repo), option: "speedtronic join" },
     ...overrides,
@@ -52,6 +51,32 @@ export function joinConfig(
       },
     );
   }
+  return resolveOfRun(run, options, source);
+}
+
+/**
+ * The same for a machine that publishes the run's versions. It needs no text.
+ * @throws ConfigError; RunError `run.other_model`; ModelError.
+ */
+export function aggregatorConfig(run: SharedRun, options: JoinOptions): SpeedtronicConfig {
+  const { repo, overrides } = options;
+  const option = "speedtronic aggregate";
+  const source = applyOverrides(run.shared.source, [
+    { path: "run.output_dir", value: defaultOutputDir(repo), option },
+    ...overrides,
+    { path: "data.synthetic", value: true, option },
+    { path: "distributed.enabled", value: true, option },
+    { path: "distributed.role", value: "master", option },
+    { path: "distributed.repo_id", value: repo, option },
+  ]);
+  return resolveOfRun(run, options, source);
+}
+
+function resolveOfRun(
+  { fingerprint, head }: SharedRun,
+  { title, onWarning }: JoinOptions,
+  source: ConfigSource,
+): SpeedtronicConfig {
   const config = resolveConfig(source, onWarning === undefined ? {} : { onWarning });
   refuseUnsupported(config);
   const ours = expectedFingerprint(config);

@@ -42,13 +42,22 @@ export interface SharedRun {
 }
 
 /** @throws RunError `run.not_set_up`, `run.invalid_files`; ConfigError for a text that is no YAML; TransportError. */
-export async function readSharedRun(transport: Transport, options: CallOptions = {}): Promise<SharedRun> {
+export async function readSharedRun(
+  transport: Transport,
+  {
+    advice = "take part with speedtronic train and a configuration of your own",
+    ...options
+  }: CallOptions & {
+    /** What else can be done with a run that has no configuration in its repository. */
+    readonly advice?: string;
+  } = {},
+): Promise<SharedRun> {
   const { configText, fingerprintText, head } = await readSetup(transport, options);
   if (configText === undefined) {
     const hint =
       head === undefined
         ? "set the run up with speedtronic init"
-        : `a run is there (version ${head.record.outerStep}), but it was not set up with speedtronic init: take part with speedtronic train and a configuration of your own, or add one with speedtronic init`;
+        : `a run is there (version ${head.record.outerStep}), but it was not set up with speedtronic init: ${advice}, or add one with speedtronic init`;
     throw new RunError("not_set_up", `${transport.title} has no ${CONFIG_PATH}; ${hint}`);
   }
   const where = (path: string) => `${path} of ${transport.title}`;

@@ -8,6 +8,7 @@ import { ConfigSource } from "../../config/source.js";
 import { parseConfigText } from "../../config/text.js";
 import type { ModelFingerprint } from "../../distributed/protocol/fingerprint.js";
 import { encodePythonJson, type JsonValue } from "../../distributed/wire/python-json.js";
+import { parseForeignJson } from "../../util/json-depth.js";
 import { RunError } from "./errors.js";
 import { OWN_KEYS } from "./own-keys.js";
 
@@ -63,7 +64,7 @@ export function encodeFingerprint(model: ModelFingerprint): string {
 /** @throws RunError `run.invalid_files`. */
 export function parseFingerprintFile(text: string, where: string): ModelFingerprint {
   try {
-    const { format, model } = JSON.parse(text) as { format?: unknown; model?: unknown };
+    const { format, model } = parseForeignJson(text) as { format?: unknown; model?: unknown };
     if (format !== FORMAT)
       throw new Error(`format is ${JSON.stringify(format)}, this program reads ${FORMAT}`);
     if (typeof model !== "object" || model === null || Array.isArray(model))

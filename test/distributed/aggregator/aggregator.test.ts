@@ -50,14 +50,14 @@ describe("how a run begins", () => {
     expect(repository.commits).toEqual([]);
   });
 
-  test("a public repository, unless that is meant", async () => {
+  test("L-63: a public repository, unless that is meant", async () => {
     const repository = new FakeRepository();
     repository.isPublic = true;
     await expect(start({ repository, weights })).rejects.toThrow("can be read by everybody");
     expect(repository.commits).toEqual([]);
   });
 
-  test("weights without a record belong to a master that is starting", async () => {
+  test("L-26: weights without a record belong to a master that is starting", async () => {
     const repository = new FakeRepository();
     repository.write({ "global/latest.safetensors": Uint8Array.of(1) });
     await expect(start({ repository, weights })).rejects.toEqual(code("aggregator.half_started"));
@@ -65,7 +65,7 @@ describe("how a run begins", () => {
     expect(repository.record.outerStep).toBe(0);
   });
 
-  test("two at once: the slower one finds the run of the other and is fenced off", async () => {
+  test("L-27: two at once: the slower one finds the run of the other and is fenced off", async () => {
     const repository = new FakeRepository();
     const fast = new FakeRepository();
     await start({ repository: fast, weights, masterId: "fast" });
@@ -74,14 +74,14 @@ describe("how a run begins", () => {
     expect(repository.record.extra).toMatchObject({ master_id: "fast" });
   });
 
-  test("a damaged file of the run stops the start", async () => {
+  test("L-72: a damaged file of the run stops the start", async () => {
     const repository = new FakeRepository();
     await start({ repository, weights });
     repository.write({ "global/step_000000.safetensors": repository.files.get("global/ledger.json")! });
     await expect(start({ repository })).rejects.toEqual(code("aggregator.damaged_repository"));
   });
 
-  test("a run of another model is refused field by field", async () => {
+  test("L-19: a run of another model is refused field by field", async () => {
     const repository = new FakeRepository();
     await start({ repository, weights, fingerprint: { n_head: 4, rope_base: 10000 } });
     const other = start({ repository, fingerprint: { n_head: 8, rope_base: 10000 } });
@@ -90,7 +90,7 @@ describe("how a run begins", () => {
 });
 
 describe("rounds", () => {
-  test("the golden sequence, bit for bit, one commit each, over restarts from the repository alone", async () => {
+  test("L-15 L-24 L-33: the golden sequence, bit for bit, one commit each, over restarts from the repository alone", async () => {
     const repository = new FakeRepository();
     let { aggregator } = await start({ repository, weights });
     for (let round = 1; round <= 3; round++) {
@@ -116,7 +116,7 @@ describe("rounds", () => {
     ]);
   });
 
-  test("an idle poll is one request", async () => {
+  test("L-75: an idle poll is one request", async () => {
     const repository = new FakeRepository();
     const { aggregator } = await start({ repository, weights });
     await aggregator.poll();
@@ -125,7 +125,7 @@ describe("rounds", () => {
     expect(repository.calls).toEqual(["head"]);
   });
 
-  test("NaN, another shape, another model and a foreign id are rejected with their reasons, the rest counts", async () => {
+  test("L-04 L-19 L-20: NaN, another shape, another model and a foreign id are rejected with their reasons, the rest counts", async () => {
     const repository = new FakeRepository();
     const fingerprint = { n_head: 4 };
     const { aggregator } = await start({ repository, weights, fingerprint });
@@ -158,7 +158,7 @@ describe("rounds", () => {
     expect(repository.calls).not.toContain("open nodes/f/delta_1.safetensors");
   });
 
-  test("a delta whose sum would overflow goes, the others stay", async () => {
+  test("L-04: a delta whose sum would overflow goes, the others stay", async () => {
     const repository = new FakeRepository();
     const { aggregator } = await start({ repository, weights, settings: { outerLr: 1e10 } });
     repository.write({
@@ -177,7 +177,7 @@ describe("rounds", () => {
     expect(fates).toContainEqual(["b", "rejected", "overflow:"]);
   });
 
-  test("a delta that is just finite does not get into the momentum, where it would spoil every later round", async () => {
+  test("L-04: a delta that is just finite does not get into the momentum, where it would spoil every later round", async () => {
     const repository = new FakeRepository();
     const settings = { merge: "tokens", clipFactor: null, outerLr: 1, momentumWarmupRounds: 1 } as const;
     const { aggregator } = await start({ repository, weights, settings });
@@ -198,7 +198,7 @@ describe("rounds", () => {
     ]);
   });
 
-  test("a thousandfold delta is shortened to the running median", async () => {
+  test("L-06: a thousandfold delta is shortened to the running median", async () => {
     const repository = new FakeRepository();
     const { aggregator } = await start({
       repository,
@@ -225,7 +225,7 @@ describe("rounds", () => {
     expect(before - repository.weights.w![0]!).toBeCloseTo(3, 2);
   });
 
-  test("old weights, momentum and deltas leave with the commit that makes them old", async () => {
+  test("L-35: old weights, momentum and deltas leave with the commit that makes them old", async () => {
     const repository = new FakeRepository();
     const { aggregator } = await start({ repository, weights, settings: { keepVersions: 2 } });
     for (let round = 1; round <= 5; round++) {
@@ -239,7 +239,7 @@ describe("rounds", () => {
     expect(numbers(/delta_([0-9]+)/)).toEqual(["4", "5"]);
   });
 
-  test("a path that a node has filled anew is not deleted", async () => {
+  test("L-35: a path that a node has filled anew is not deleted", async () => {
     const repository = new FakeRepository();
     const { aggregator } = await start({ repository, weights, settings: { keepVersions: 1 } });
     await sendGolden(repository, 1);
@@ -253,7 +253,7 @@ describe("rounds", () => {
     expect(repository.files.get("nodes/a/delta_1.safetensors")).toEqual(again);
   });
 
-  test("the drain takes what is there without a quorum", async () => {
+  test("L-22: the drain takes what is there without a quorum", async () => {
     const repository = new FakeRepository();
     const { aggregator } = await start({ repository, weights, settings: { quorum: 3, graceMs: 1e9 } });
     await sendGolden(repository, 1);
@@ -275,7 +275,7 @@ describe("faults", () => {
     expect(stateHex(repository)).toBe(golden[0]);
   });
 
-  test("a commit whose answer was lost is found, not repeated", async () => {
+  test("L-16: a commit whose answer was lost is found, not repeated", async () => {
     const repository = new FakeRepository();
     const { aggregator } = await start({ repository, weights });
     await sendGolden(repository, 1);
@@ -288,7 +288,7 @@ describe("faults", () => {
     expect(stateHex(repository)).toBe(golden[0]);
   });
 
-  test("a master that dies between the commit and its answer counts nothing twice", async () => {
+  test("L-16: a master that dies between the commit and its answer counts nothing twice", async () => {
     const repository = new FakeRepository();
     const { aggregator } = await start({ repository, weights });
     await sendGolden(repository, 1);
@@ -331,7 +331,7 @@ describe("faults", () => {
 });
 
 describe("one master at a time", () => {
-  test("a second one is fenced off and changes nothing", async () => {
+  test("L-31: a second one is fenced off and changes nothing", async () => {
     const repository = new FakeRepository();
     await start({ repository, weights });
     const before = repository.files;
@@ -339,7 +339,7 @@ describe("one master at a time", () => {
     expect(repository.files).toBe(before);
   });
 
-  test("after a take-over the first one stops without publishing, and the run goes on", async () => {
+  test("L-31: after a take-over the first one stops without publishing, and the run goes on", async () => {
     const repository = new FakeRepository();
     const first = await start({ repository, weights });
     await sendGolden(repository, 1);
@@ -353,7 +353,7 @@ describe("one master at a time", () => {
     expect(stateHex(repository)).toBe(golden[1]);
   });
 
-  test("taken over between plan and commit", async () => {
+  test("L-31: taken over between plan and commit", async () => {
     const repository = new FakeRepository();
     const first = await start({ repository, weights });
     await sendGolden(repository, 1);
@@ -407,3 +407,82 @@ function stopWhen(isTime: () => boolean): AbortSignal {
     throwIfAborted: { value: () => undefined },
   }) as AbortSignal;
 }
+
+describe("refused deltas that no round follows", () => {
+  const nan = () => deltaFile({ nodeId: "a" }, f32("w", Number.NaN, 0, 0));
+
+  test("are told of after the grace time, in one small commit, and once", async () => {
+    const repository = new FakeRepository();
+    const { aggregator, clock, events } = await start({ repository, weights, settings: { graceMs: 20_000 } });
+    const before = repository.record;
+    repository.write({ "nodes/a/delta_1.safetensors": await nan() });
+    await aggregator.poll();
+    clock.ms += 19_999;
+    await aggregator.poll();
+    expect(repository.commits).toHaveLength(1);
+    clock.ms += 1;
+    repository.faults = ["conflict", "lost answer"];
+    await aggregator.poll();
+    expect(ledgerOf(repository)).toMatchObject([
+      {
+        nodeId: "a",
+        fate: "rejected",
+        outerStep: 0,
+        weight: 0,
+        reason: expect.stringMatching(/^non_finite/),
+      },
+    ]);
+    const { ledger_sha256: _, ...extra } = repository.record.extra;
+    const { ledger_sha256: __, ...extraBefore } = before.extra;
+    expect({ ...repository.record, extra }).toEqual({ ...before, extra: extraBefore });
+    expect(repository.commits.at(-1)!.operations.map(({ path }) => path)).toEqual([
+      "global/ledger.json",
+      "global/step_count.json",
+    ]);
+    expect(events).toContainEqual(["fates_published", { outer_step: 0, deltas: 1 }]);
+    const commits = repository.commits.length;
+    clock.ms += 60_000;
+    await aggregator.poll();
+    expect(repository.commits).toHaveLength(commits);
+  });
+
+  test("are known to the next master, and the next round goes on from there", async () => {
+    const repository = new FakeRepository();
+    const first = await start({ repository, weights, settings: { graceMs: 20_000 } });
+    repository.write({ "nodes/a/delta_1.safetensors": await nan() });
+    await first.aggregator.poll();
+    first.clock.ms += 20_000;
+    await first.aggregator.poll();
+    const { aggregator } = await start({ repository });
+    await sendGolden(repository, 2);
+    await aggregator.poll();
+    expect(stateHex(repository)).toBe(golden[0]);
+    expect(ledgerOf(repository).map(({ fate, outerStep }) => [fate, outerStep])).toEqual([
+      ["rejected", 0],
+      ["applied", 1],
+    ]);
+  });
+
+  test("are told of by a drain at once", async () => {
+    const repository = new FakeRepository();
+    const { aggregator } = await start({ repository, weights });
+    repository.write({ "nodes/a/delta_1.safetensors": await nan() });
+    await aggregator.drain();
+    expect(repository.record.outerStep).toBe(0);
+    expect(ledgerOf(repository)).toMatchObject([{ fate: "rejected" }]);
+  });
+
+  test("wait for the repository, and end nothing", async () => {
+    const repository = new FakeRepository();
+    const { aggregator, clock } = await start({ repository, weights, settings: { graceMs: 20_000 } });
+    repository.write({ "nodes/a/delta_1.safetensors": await nan() });
+    await aggregator.poll();
+    repository.faults = Array.from({ length: 12 }, () => "unavailable" as const);
+    clock.ms += 20_000;
+    await aggregator.poll();
+    expect(ledgerOf(repository)).toEqual([]);
+    clock.ms += 20_000;
+    await aggregator.poll();
+    expect(ledgerOf(repository)).toMatchObject([{ fate: "rejected" }]);
+  });
+});

@@ -45,12 +45,21 @@ describe("start", () => {
     expect(repository.commits.length).toBe(0);
   });
 
+  test("with files of the run from before it waits for the first answer, too", async () => {
+    const repository = new FakeRepository();
+    const { folder } = await start({ repository, weights });
+    failHead(repository, "unavailable", 2);
+    const { aggregator, events } = await start({ repository, folder });
+    expect(aggregator.run.owner).toMatchObject({ masterId: "master-1", term: 2 });
+    expect(waits(events)).toEqual([1500, 3000]);
+  });
+
   test("after the first answer it waits, longer each time", async () => {
     const repository = new FakeRepository();
     failReads(repository, "unavailable", 3);
     const { aggregator, events } = await start({ repository, weights });
     expect(aggregator.outerStep).toBe(0);
-    expect(waits(events)).toEqual([2000, 4000, 8000]);
+    expect(waits(events)).toEqual([1500, 3000, 6000]);
   });
 
   test("a claim that conflicts for ever so long goes on, as one master", async () => {
@@ -105,7 +114,7 @@ describe("drain", () => {
     failHead(repository, "unavailable", 4);
     await aggregator.drain();
     expect(repository.record.outerStep).toBe(1);
-    expect(waits(events)).toEqual([2000, 4000, 8000, 16_000]);
+    expect(waits(events)).toEqual([1500, 3000, 6000, 12_000]);
   });
 
   test("a signal ends the waiting with what it waited for", async () => {
@@ -131,5 +140,52 @@ describe("drain", () => {
     const { aggregator } = await start({ repository, weights, settings });
     await start({ repository, masterId: "other", takeOver: true });
     await expect(aggregator.drain()).rejects.toMatchObject({ code: "aggregator.fenced" });
+  });
+
+  test("ends after grace_seconds without progress, and says what it waited for", async () => {
+    const repository = new FakeRepository();
+    const { aggregator, clock } = await start({
+      repository,
+      weights,
+      settings: { ...settings, graceMs: 30_000 },
+    });
+    await send(repository);
+    failHead(repository, "unavailable", Number.POSITIVE_INFINITY);
+    const startMs = clock.ms;
+    await expect(aggregator.drain()).rejects.toMatchObject({
+      code: "transport.unavailable",
+      message: expect.stringMatching(
+        /^nobody answers; the last round was given up after 3\d s without progress/,
+      ),
+    });
+    expect(clock.ms - startMs).toBeLessThan(60_000);
+  });
+
+  test("a delta that cannot be read is waited for as long, by name", async () => {
+    const repository = new FakeRepository();
+    const { aggregator, events } = await start({
+      repository,
+      weights,
+      settings: { ...settings, graceMs: 30_000 },
+    });
+    await send(repository);
+    const open = repository.open.bind(repository);
+    repository.open = async (revision, path) => {
+      if (path.startsWith("nodes/")) throw new TransportError("unavailable", "half a file");
+      return open(revision, path);
+    };
+    await expect(aggregator.drain()).rejects.toMatchObject({
+      code: "aggregator.undrained",
+      message: expect.stringMatching(
+        /1 delta could not be read within 3\d s \(nodes\/a\/delta_1\.safetensors\).*the next aggregator counts/,
+      ),
+    });
+    const waited = events.filter(([name]) => name === "aggregator_waiting").map(([, { error }]) => error);
+    expect(waited[0]).toMatch(
+      /1 delta cannot be read \(nodes\/a\/delta_1\.safetensors\); waiting at most 30 s/,
+    );
+    repository.open = open;
+    await aggregator.drain();
+    expect(repository.record.outerStep).toBe(1);
   });
 });

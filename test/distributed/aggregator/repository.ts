@@ -155,17 +155,22 @@ afterAll(() => {
   for (const folder of folders) rmSync(folder, { recursive: true, force: true });
 });
 
+function newFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), "aggregator-"));
+  folders.push(folder);
+  return folder;
+}
+
 export interface Setup extends Partial<Omit<AggregatorOptions, "settings">> {
   readonly repository: FakeRepository;
   readonly settings?: Partial<MergeSettings>;
   readonly weights?: readonly TensorInput[];
+  /** Of an earlier aggregator. Default: each has a scratch folder of its own, so that nothing but the repository lasts. */
+  readonly folder?: string;
 }
 
-/** Each aggregator has a scratch folder of its own, so that nothing but the repository lasts. */
 export async function start(setup: Setup) {
-  const { repository, weights, settings, ...rest } = setup;
-  const folder = mkdtempSync(join(tmpdir(), "aggregator-"));
-  folders.push(folder);
+  const { repository, weights, settings, folder = newFolder(), ...rest } = setup;
   const clock = new FakeClock();
   const events: [string, Readonly<Record<string, unknown>>][] = [];
   const surroundings = { ...(await diskSurroundings(folder, clock)), dateMs: () => Date.UTC(2026, 0, 1) };

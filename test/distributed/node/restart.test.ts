@@ -10,7 +10,7 @@ const unavailable = () => new TransportError("unavailable", "nobody answers");
 const stored = <T>(value: T): T => JSON.parse(JSON.stringify(value)) as T;
 
 describe("after an orderly end", () => {
-  it("sends the last steps at the end, as far as there is time", async () => {
+  it("L-43: sends the last steps at the end, as far as there is time", async () => {
     const { repo, node } = newBench({ innerSteps: 100 });
     const model = new TestModel([1]);
     const worker = node();
@@ -21,7 +21,7 @@ describe("after an orderly end", () => {
     expect([...(await deltasIn(repo)).values()]).toEqual([[-1]]);
   });
 
-  it("sends from the outbox what there was no time for, without training", async () => {
+  it("L-47: sends from the outbox what there was no time for, without training", async () => {
     const { repo, clock, node } = newBench({ innerSteps: 100 });
     const model = new TestModel([1]);
     const first = node();
@@ -41,7 +41,7 @@ describe("after an orderly end", () => {
     await second.stop(model, 0);
   });
 
-  it("counts on from the checkpoint when it was the last thing", async () => {
+  it("L-47: counts on from the checkpoint when it was the last thing", async () => {
     const { repo, node } = newBench({ innerSteps: 2 });
     const model = new TestModel([1]);
     const first = node();
@@ -90,6 +90,42 @@ describe("after a crash", () => {
     await second.stop(resumed, 0);
   });
 
+  it("keeps a checkpoint's progress for its next life, whatever lives without it sent in between", async () => {
+    const { repo, node } = newBench({ innerSteps: 2 });
+    const model = new TestModel([1]);
+    const first = node();
+    await first.start(model);
+    model.train(1);
+    await first.afterStep(model, 1, 1);
+    const saved = stored(await first.checkpoint());
+    const weights = model.weights[0]!;
+    // Killed; the next life starts from nothing, and is killed when it has sent a delta.
+    const fresh = new TestModel([1]);
+    const second = node();
+    await second.start(fresh);
+    for (const step of [1, 2]) {
+      fresh.train(4);
+      await second.afterStep(fresh, step, 1);
+    }
+    await settle();
+    expect([...(await deltasIn(repo)).values()]).toEqual([[-8]]);
+    // The checkpoint again, twice: only its first delta has the step from before it.
+    for (const expected of [
+      [[-8], [-1 - 16]],
+      [[-8], [-1 - 16], [-32]],
+    ]) {
+      const resumed = new TestModel([weights]);
+      const again = node();
+      await again.start(resumed, saved);
+      for (const step of [2, 3]) {
+        resumed.train(16);
+        await again.afterStep(resumed, step, 1);
+      }
+      await settle();
+      expect([...(await deltasIn(repo)).values()]).toEqual(expected);
+    }
+  });
+
   it("installs over a checkpoint that is older than the files: each own delta is in the weights once", async () => {
     const { repo, node } = newBench({ innerSteps: 1 });
     publish(repo, { outerStep: 0, weights: [10], applied: [] });
@@ -115,7 +151,7 @@ describe("after a crash", () => {
     await second.stop(resumed, 0);
   });
 
-  it("does not commit a delta again that got through before", async () => {
+  it("L-21: does not commit a delta again that got through before", async () => {
     const { repo, node } = newBench({ innerSteps: 1 });
     const model = new TestModel([1]);
     const first = node();

@@ -1,5 +1,6 @@
 // Whole runs of the public API as a node: what a configuration with `distributed.enabled` does, with the real engine.
 
+import { cpSync } from "node:fs";
 import { join } from "node:path";
 
 import { buildRuntime, trainFromConfig } from "speedtronic";
@@ -34,6 +35,7 @@ function nodeConfig(
       poll_interval: 0.01,
       retry_initial: 0.01,
       retry_max: 0.01,
+      delta_upload_shutdown_timeout: 60,
       ...distributed,
     },
   };
@@ -144,6 +146,52 @@ describe("a worker under a version", () => {
       deltaPaths(repo).map(async (path) => Number((await delta(repo, path)).header.extra.get("steps"))),
     );
     expect(steps.reduce((a, b) => a + b)).toBe(6);
+  });
+});
+
+const sentSteps = async (repo: MemoryRepo) => {
+  const headers = await Promise.all(
+    deltaPaths(repo).map(async (path) => (await delta(repo, path)).header.extra),
+  );
+  return headers.reduce((sum, extra) => sum + Number(extra.get("steps")), 0);
+};
+
+describe("a worker that has reached its last step", () => {
+  it("hands over what it could not send when it is called again, and only that", async () => {
+    const repo = new MemoryRepo();
+    const outputDir = temporaryFolder();
+    const config = nodeConfig(outputDir, 5, { delta_upload_shutdown_timeout: 0.05 });
+    const cutOff = recordEvents((event, { step }) => {
+      if (event === "train_step" && step === 1) repo.fault = () => new TransportError("unavailable", "gone");
+    });
+    await trainFromConfig(config, { transport: repo, hooks: [cutOff.hook] });
+    repo.fault = () => undefined;
+    const result = await trainFromConfig(nodeConfig(outputDir, 5), { transport: repo, resume: true });
+    expect(result).toMatchObject({ steps: 5, finalLoss: null });
+    expect(await sentSteps(repo)).toBe(5);
+    repo.calls.length = 0;
+    await trainFromConfig(nodeConfig(outputDir, 5), { transport: repo, resume: true });
+    expect(repo.calls).toEqual([]);
+  });
+
+  it("hands over its last steps after a crash between its last checkpoint and its last delta", async () => {
+    const repo = new MemoryRepo();
+    const outputDir = temporaryFolder();
+    const crashed = join(temporaryFolder(), "crashed");
+    const atCrash = recordEvents((event, { reason }) => {
+      if (event !== "checkpoint" || reason !== "final") return;
+      repo.fault = () => new TransportError("unavailable", "gone");
+      const isLock = (path: string) => /\.lock-\d+$/.test(path);
+      cpSync(outputDir, crashed, { recursive: true, filter: (path) => !isLock(path) });
+    });
+    const config = nodeConfig(outputDir, 5, { inner_steps: 100, delta_upload_shutdown_timeout: 0.05 });
+    // Only a final one: one that is written beside training may be late.
+    const checkpoint = { ...config.checkpoint, every_steps: 100 };
+    await trainFromConfig({ ...config, checkpoint }, { transport: repo, hooks: [atCrash.hook] });
+    repo.fault = () => undefined;
+    expect(await sentSteps(repo)).toBe(0);
+    await trainFromConfig(nodeConfig(crashed, 5, { inner_steps: 100 }), { transport: repo, resume: true });
+    expect(await sentSteps(repo)).toBe(5);
   });
 });
 

@@ -20,6 +20,14 @@ async function temporaryFolder(): Promise<string> {
 const record: NodeRecord = {
   salt: "ab",
   lastTaken: 3,
+  progress: {
+    current: 4,
+    takenIn: [
+      [2, null],
+      [3, 3],
+      [4, null],
+    ],
+  },
   worker: {
     nextSequence: 4,
     installed: 7,
@@ -43,7 +51,7 @@ const record: NodeRecord = {
 };
 
 describe("a node's identity", () => {
-  it("is random where none is given, and stays", async () => {
+  it("L-99: is random where none is given, and stays", async () => {
     const root = await temporaryFolder();
     const ids = await Promise.all([1, 2, 3].map(() => persistentNodeId(join(root, "a"))));
     expect(new Set(ids).size).toBe(1);
@@ -52,7 +60,7 @@ describe("a node's identity", () => {
     expect(await persistentNodeId(join(root, "b"))).not.toBe(ids[0]);
   });
 
-  it("is refused where it cannot be a folder everywhere", async () => {
+  it("L-65: is refused where it cannot be a folder everywhere", async () => {
     const root = await temporaryFolder();
     for (const nodeId of ["../x", "a/b", "", "con", "a."])
       await expect(openStateFolder({ root, nodeId, repoKey: "r" })).rejects.toMatchObject({
@@ -68,7 +76,7 @@ describe("a node's identity", () => {
 });
 
 describe("a state folder", () => {
-  it("keeps repositories apart and survives its process", async () => {
+  it("L-59: keeps repositories apart and survives its process", async () => {
     const root = await temporaryFolder();
     const open = (repoKey: string) => openStateFolder({ root, nodeId: "a", repoKey });
     const first = await open("one");
@@ -96,7 +104,7 @@ describe("a state folder", () => {
     expect([content.sizeBytes, bytes]).toEqual([3, [1, 2, 3]]);
   });
 
-  it("is one process's: a second one is told who has it, and gets it once that was killed", async () => {
+  it("L-99: is one process's: a second one is told who has it, and gets it once that was killed", async () => {
     const root = await temporaryFolder();
     const module = new URL("../../../src/distributed/node/state-folder.node.ts", import.meta.url).href;
     // Killed while it writes a delta: half of it is in a temporary file.

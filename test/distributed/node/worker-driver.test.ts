@@ -34,7 +34,7 @@ describe("a node without any version", () => {
     await worker.stop(model, 1000);
   });
 
-  it("waits for an answer at its start only as long as it may, and goes on asking", async () => {
+  it("L-51: waits for an answer at its start only as long as it may, and goes on asking", async () => {
     const { repo, clock, names, node } = newBench();
     repo.fault = unavailable;
     const model = new TestModel([1]);
@@ -192,7 +192,7 @@ describe("sending", () => {
     await worker.stop(model, 0);
   });
 
-  it("looks before it commits again when the answer was lost", async () => {
+  it("L-21: looks before it commits again when the answer was lost", async () => {
     let commits = 0;
     const { repo, clock, worker, model } = await trained((target) => {
       target.fault = (call) =>
@@ -235,7 +235,7 @@ describe("sending", () => {
     await worker.stop(model, 0);
   });
 
-  it("does not happen for nothing: zero deltas and deltas that are not finite stay here", async () => {
+  it("L-04 L-05: does not happen for nothing: zero deltas and deltas that are not finite stay here", async () => {
     const { repo, names, node } = newBench({ innerSteps: 1 });
     const model = new TestModel([1, 1]);
     const worker = node();

@@ -48,7 +48,7 @@ export class DataNode {
   #sequence = 0;
   #tracker!: ShardTracker;
   readonly #sampler: ShardSampler;
-  #saved: { state: JsonObject; place: DataPosition; unsent: Trained[] } | undefined;
+  #saved: { state: JsonObject; place: DataPosition; unsent: Trained[]; sequence: number } | undefined;
 
   constructor(
     readonly id: string,
@@ -103,14 +103,23 @@ export class DataNode {
   }
 
   save(): void {
-    this.#saved = json({ state: this.#tracker.state(), place: this.#place, unsent: this.#unsent });
+    const unsent = this.#unsent;
+    this.#saved = json({
+      state: this.#tracker.state(),
+      place: this.#place,
+      unsent,
+      sequence: this.#sequence,
+    });
   }
 
-  /** What was sent stays sent; the rest is as it was saved. */
-  restart(): void {
-    this.#place = this.#saved?.place ?? this.#sampler.start;
-    this.#unsent = this.#saved?.unsent ?? [];
-    this.#open(this.#saved?.state);
+  /** What was sent stays sent; the rest is as it was saved. With `loses`, what was not sent at that time is gone. */
+  restart({ loses = false } = {}): void {
+    const { place = this.#sampler.start, unsent = [], state, sequence = 0 } = this.#saved ?? {};
+    const progress = loses ? "lost" : sequence < this.#sequence ? sequence : "open";
+    this.#place = place;
+    this.#unsent = progress === "open" ? unsent : [];
+    this.#open(state);
+    if (state !== undefined) this.#tracker.restarted(this.pending, progress);
     this.installed = 0;
     this.install();
   }

@@ -138,7 +138,7 @@ describe("the table", () => {
     expect(leasesOf(next, "b")).toEqual(leasesOf(two, "b"));
   });
 
-  test("who is gone loses its shards to others; its late report counts only where nobody took over", () => {
+  test("L-56: who is gone loses its shards to others; its late report counts only where nobody took over", () => {
     const [lease] = leasesOf(two, "a");
     const report = { nodeId: "a", ...lease! };
     const gone = updateLeases(two, { live: ["b"], done: [] });

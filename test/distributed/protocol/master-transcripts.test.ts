@@ -88,6 +88,13 @@ function createRunner(): (line: string) => string[] {
           type: "published",
           outerStep: first === "" ? state.publishing!.outerStep : Number(first),
         });
+      case "told":
+        return send({ type: "fates_published" });
+      case "untold":
+        return send({
+          type: "fates_failed",
+          error: rest.length === 0 ? first || "unavailable" : `${first} ${rest.join(" ")}`,
+        });
       case "failed":
         return send({ type: "publish_failed", error: "conflict" });
       case "drain":
@@ -134,6 +141,14 @@ function describe(effect: MasterEffect, { ledger }: MasterState): string[] {
   if (effect.type === "emit") {
     const text = JSON.stringify(effect.payload, (key, value) => (key === "path" ? shorten(value) : value));
     return [`emit ${effect.event} ${text}`];
+  }
+  if (effect.type === "publish_fates") {
+    const { outerStep, decided, ledger: next } = effect.plan;
+    return [
+      `publish fates in v${outerStep}`,
+      ...decided.map(({ path, fate, reason }) => `  ${shorten(path)} ${fate}: ${reason}`),
+      `  ledger ${ledger.entries.length} -> ${next.entries.length}`,
+    ];
   }
   const {
     outerStep,

@@ -62,7 +62,9 @@ export class SimulatedFleet {
   readonly workers: SimulatedWorker[];
   private readonly settings: MergeSettings;
   private master: MasterState;
-  private masterWork: (() => void)[] = [];
+  private masterWork: { readonly kind: "inspect" | "publish" | "fates"; run(luck: number): void }[] = [];
+  /** The repository may name the same content in another way. */
+  private naming = 0;
   private nowMs = 0;
   private nextPlace = 0;
 
@@ -91,8 +93,8 @@ export class SimulatedFleet {
     return this.nextPlace;
   }
 
-  /** One thing happens; which, the numbers say. */
-  act(choice: number, detail: number): void {
+  /** One thing happens; which, the numbers say. The worker that it may have happened to. */
+  act(choice: number, detail: number): SimulatedWorker {
     const worker = this.workers[detail % this.workers.length]!;
     const actions = [
       () => worker.step(),
@@ -102,16 +104,19 @@ export class SimulatedFleet {
       () => worker.work(detail >> 4),
       () => worker.work(detail >> 4),
       () => worker.poll(),
-      () => worker.poll(),
+      () => worker.poll((detail >> 4) % 2),
       () => this.list(),
-      () => this.workMaster(),
-      () => this.workMaster(),
-      () => this.workMaster(),
-      () => (detail % 7 === 0 ? this.failPublication() : this.workMaster()),
+      () => this.workMaster(detail >> 4),
+      () => this.runMaster(3),
+      () => this.runMaster(3),
+      () => (detail % 7 === 0 ? this.failPublication() : this.workMaster(detail >> 4)),
+      () => (detail % 11 === 0 ? this.rename() : this.list()),
+      () => worker.changeLine(detail % 3 === 0),
       () => (detail % 5 === 0 ? this.crashMaster() : this.list()),
       () => (detail % 3 === 0 ? worker.crash() : worker.step()),
     ];
     actions[choice % actions.length]!();
+    return worker;
   }
 
   /** Everything comes to rest: all is sent, counted and installed. */
@@ -134,13 +139,22 @@ export class SimulatedFleet {
     return createMaster(this.settings, { outerStep, ledger, norms });
   }
 
-  private runMaster(): void {
+  private runMaster(jobs = Number.POSITIVE_INFINITY): void {
     this.list();
-    while (this.masterWork.length > 0) this.workMaster();
+    for (let i = 0; i < jobs && this.masterWork.length > 0; i++) this.workMaster();
   }
 
-  private workMaster(): void {
-    this.masterWork.shift()?.();
+  private workMaster(luck = 0): void {
+    this.masterWork.shift()?.run(luck);
+  }
+
+  private rename(): void {
+    this.naming += 1;
+    this.list();
+  }
+
+  private contentIdOf(path: string): string {
+    return `${this.naming} ${shaOf(path)}`;
   }
 
   private list(): void {
@@ -148,7 +162,13 @@ export class SimulatedFleet {
     const deltas = [...this.files.keys()].map((path) => {
       const parsed = parseDeltaPath(path);
       if (parsed.kind !== "delta") throw new Error(`${path} is no path of a delta`);
-      return { path, nodeId: parsed.nodeId, number: parsed.localStep, sizeBytes: 1, contentId: shaOf(path) };
+      return {
+        path,
+        nodeId: parsed.nodeId,
+        number: parsed.localStep,
+        sizeBytes: 1,
+        contentId: this.contentIdOf(path),
+      };
     });
     this.sendMaster({ type: "listed", nowMs: this.nowMs, deltas });
   }
@@ -159,33 +179,44 @@ export class SimulatedFleet {
     for (const effect of effects) {
       if (effect.type === "inspect") {
         const { path, contentId } = effect.delta;
-        this.masterWork.push(() => {
+        const run = (luck: number) => {
           const file = this.files.get(path);
-          if (file === undefined) {
-            this.sendMaster({ type: "inspection_failed", path, contentId, error: "not there" });
+          if (file === undefined || luck % 4 === 3) {
+            this.sendMaster({ type: "inspection_failed", path, contentId, error: "no answer" });
             return;
           }
           const { base, tokens } = file;
           const facts = { baseOuterStep: base, localStep: undefined, tokens, steps: undefined };
           const inspection = { ok: true, sha256: shaOf(path), ...facts, norm: 1, isZero: false } as const;
           this.sendMaster({ type: "inspected", path, contentId, inspection });
-        });
+        };
+        this.masterWork.push({ kind: "inspect", run });
       } else if (effect.type === "publish") {
         const { plan } = effect;
-        this.masterWork.push(() => {
+        const run = () => {
           this.commit(plan);
           this.sendMaster({ type: "published", outerStep: plan.outerStep });
-        });
+        };
+        this.masterWork.push({ kind: "publish", run });
+      } else if (effect.type === "publish_fates") {
+        const { outerStep, ledger } = effect.plan;
+        const run = (luck: number) => {
+          if (luck % 4 === 3) {
+            this.sendMaster({ type: "fates_failed", error: "conflict" });
+            return;
+          }
+          this.versions[outerStep] = { ...this.versions[outerStep]!, ledger };
+          this.sendMaster({ type: "fates_published" });
+        };
+        this.masterWork.push({ kind: "fates", run });
       }
     }
   }
 
   private failPublication(): void {
     if (this.master.publishing === undefined) return;
-    this.masterWork = [];
+    this.masterWork = this.masterWork.filter(({ kind }) => kind !== "publish");
     this.sendMaster({ type: "publish_failed", error: "conflict" });
-    // What was being looked into is asked for again by the next master only.
-    this.master = this.startMaster();
   }
 
   /** Before the commit, or after it and before anybody hears of it. */
@@ -204,7 +235,7 @@ export class SimulatedFleet {
     for (const { path } of plan.deltas) weights = add(weights, this.files.get(path)!.delta, -1);
     for (const path of plan.deletions) this.files.delete(path);
     // Shorter than the product's, so that nodes meet ledgers which have forgotten.
-    const listed = new Map([...this.files.keys()].map((path) => [path, shaOf(path)]));
+    const listed = new Map([...this.files.keys()].map((path) => [path, this.contentIdOf(path)]));
     const ledger = compactLedger(plan.ledger, { upTo: plan.outerStep - 2, listed });
     this.versions.push({ weights, ledger, norms: plan.norms });
   }
@@ -218,6 +249,8 @@ export class SimulatedWorker {
   private baseline: Vector = new Map();
   private outbox = new Map<number, { delta: Vector; baselineBefore: Vector }>();
   private jobs: ((luck: number) => void)[] = [];
+  /** What it sends arrives, and it hears nothing. */
+  private isDeaf = false;
 
   constructor(
     private readonly fleet: SimulatedFleet,
@@ -256,8 +289,10 @@ export class SimulatedWorker {
     this.jobs.shift()?.(luck);
   }
 
-  poll(): void {
-    const outerStep = this.fleet.versions.length - 1;
+  /** Looks at the repository, of which it may see an older state. */
+  poll(lag = 0): void {
+    if (this.isDeaf) return;
+    const outerStep = Math.max(0, this.fleet.versions.length - 1 - lag);
     const ledger = this.fleet.options.publishesLedger ? this.fleet.publishedLedger(outerStep) : undefined;
     const version = {
       outerStep,
@@ -267,6 +302,11 @@ export class SimulatedWorker {
       ledger,
     };
     this.send({ type: "seen", version });
+  }
+
+  /** For some time. */
+  changeLine(isDeaf: boolean): void {
+    this.isDeaf = isDeaf;
   }
 
   /** State, weights and outbox survive, and the baseline as far as its delta is written. */
@@ -280,6 +320,7 @@ export class SimulatedWorker {
 
   finish(): void {
     // Whoever never saw a version sees one now: without it nothing may be sent.
+    this.isDeaf = false;
     this.crash();
     this.poll();
     this.runJobs();
@@ -330,7 +371,7 @@ export class SimulatedWorker {
       case "fetch": {
         const { outerStep } = effect.version;
         this.jobs.push((luck) =>
-          luck % 4 === 3
+          luck % 4 === 3 || this.isDeaf
             ? this.send({ type: "fetch_failed", outerStep, error: "no answer", isPermanent: false })
             : this.send({ type: "fetched", outerStep }),
         );
@@ -355,8 +396,8 @@ export class SimulatedWorker {
   private upload({ sequence, path, baseOuterStep, tokens }: PendingDelta, luck: number): void {
     const { delta } = this.outbox.get(sequence) ?? {};
     if (delta === undefined) return;
-    if (luck % 3 !== 2) this.fleet.files.set(path, { delta, base: baseOuterStep, tokens });
-    if (luck % 3 === 0) this.send({ type: "sent", sequence });
+    if (this.isDeaf || luck % 3 !== 2) this.fleet.files.set(path, { delta, base: baseOuterStep, tokens });
+    if (luck % 3 === 0 && !this.isDeaf) this.send({ type: "sent", sequence });
     else this.send({ type: "send_failed", sequence, error: "no answer", isPermanent: false });
   }
 }

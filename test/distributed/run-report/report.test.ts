@@ -36,7 +36,7 @@ async function smallRun(): Promise<FakeRepository> {
 }
 
 describe("a run of our master", () => {
-  test("version, members, what waits and what became of the rest", async () => {
+  test("L-56: version, members, what waits and what became of the rest", async () => {
     const report = await reporterOf(await smallRun()).read();
     expect(report.version).toEqual({
       outerStep: 2,

@@ -20,7 +20,7 @@ test("the same seed gives the same events, another one others", async () => {
   expect((await c!).logSha256).not.toBe((await a!).logSha256);
 });
 
-test("with all faults nothing is violated, for ten seeds", async () => {
+test("L-105: with all faults nothing is violated, for ten seeds", async () => {
   const found = [];
   const fates = { applied: 0, rejected: 0, stale: 0 };
   for (let seed = 1; seed <= 10; seed++) {

@@ -156,7 +156,7 @@ export function describeTransport(name: string, make: () => Promise<Subject>): v
       await source.close?.();
     });
 
-    test("a revision keeps what it was", async () => {
+    test("L-61: a revision keeps what it was", async () => {
       const { one, other, head } = await start(put("a.txt", "old"), put("gone.txt", "here"));
       const next = await commit(one, head, put("a.txt", "new"), remove("gone.txt"), put("b.txt", "b"));
       expect(await filesOf(other, head)).toEqual(["a.txt", "gone.txt"]);
@@ -185,7 +185,7 @@ export function describeTransport(name: string, make: () => Promise<Subject>): v
       expect(await filesOf(other, head)).toEqual(["a.txt"]);
     });
 
-    test("a commit on a head that is none any more is a conflict and changes nothing", async () => {
+    test("L-61: a commit on a head that is none any more is a conflict and changes nothing", async () => {
       const { one, other, empty, head } = await start(put("a.txt", "a"));
       expect(await problemOf(commit(other, empty, put("a.txt", "late")))).toBe("conflict");
       expect(await problemOf(commit(other, "0".repeat(40), put("a.txt", "late")))).toBe("conflict");

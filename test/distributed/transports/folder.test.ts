@@ -111,7 +111,7 @@ test("a file in place of the folder, and a marker of another program, are named"
   ]);
 });
 
-test("links inside a repository are not followed", async () => {
+test("security: links inside a repository are not followed", async () => {
   const outside = newRoot();
   mkdirSync(outside);
   writeFileSync(join(outside, "secret"), "twelve bytes");
@@ -158,7 +158,7 @@ test("a damaged record is named, with what to do", async () => {
   expect(replaced.message).toContain(`another commit than ${head} in its place`);
 });
 
-test("a record whose paths lead out of the repository is refused", async () => {
+test("security: a record whose paths lead out of the repository is refused", async () => {
   const { root, record } = await start();
   writeFileSync(record, readFileSync(record, "utf8").replace("dir/a.txt", "../a.txt"));
   const reader = connect(root);

@@ -169,7 +169,7 @@ test("when to come back: seconds, a date by the server's clock, or the limits th
   expect(of({})).toBeUndefined();
 });
 
-test("silence ends a request: unavailable for a read, ambiguous for a commit under way", async () => {
+test("L-58: silence ends a request: unavailable for a read, ambiguous for a commit under way", async () => {
   const { endpoint } = await serve(() => undefined);
   const silent = new HubTransport({ endpoint, repo: "lab/run", stallMs: 40, ...once });
   const error = await silent.head().catch((reason: unknown) => reason);
@@ -262,7 +262,7 @@ test.each(["../x", "/etc/x", "nodes/../../x", "nodes//x", "./x", ""])(
   },
 );
 
-test("names that no connector takes are left out of a listing", async () => {
+test("security: names that no connector takes are left out of a listing", async () => {
   const { bad, parent } = await start(
     listing("nodes/a.txt", "nodes\\b.txt", "c\u0001.txt", "d".repeat(2000)),
   );
@@ -301,7 +301,7 @@ function endless(status: number, type: string) {
   return { response, pulled: () => pulled };
 }
 
-test("answers that do not end are given up: JSON, the text of an error, a file larger than asked for", async () => {
+test("security: answers that do not end are given up: JSON, the text of an error, a file larger than asked for", async () => {
   const json = endless(200, "application/json");
   const list = await start(async (url, _init, send) => (/\/tree\//.test(url) ? json.response() : send()));
   const error = await list.bad.list(list.parent, "").catch((reason: unknown) => reason);
@@ -324,7 +324,7 @@ test("answers that do not end are given up: JSON, the text of an error, a file l
   expect(file.pulled()).toBeLessThanOrEqual(2 << 20);
 });
 
-test("a file whose bytes are not those of its hash is corrupt", async () => {
+test("security: a file whose bytes are not those of its hash is corrupt", async () => {
   const { good, bad, parent } = await start(async (url, _init, send) => {
     const answer = await send();
     if (!url.includes("/resolve/") || !answer.ok) return answer;
@@ -335,7 +335,7 @@ test("a file whose bytes are not those of its hash is corrupt", async () => {
   expect(await problemOf(bad.read(head, "a.txt", 10))).toBe("corrupt");
 });
 
-test("a change is not sent on to another place", async () => {
+test("security: a change is not sent on to another place", async () => {
   const other = await serve((_request, response) => response.writeHead(200).end("{}"));
   for (const status of [302, 307, 308]) {
     const hub = await serve((_request, response) =>
@@ -350,7 +350,7 @@ test("a change is not sent on to another place", async () => {
   expect(other.seen).toEqual([]);
 });
 
-test("redirects without an end are given up", async () => {
+test("security: redirects without an end are given up", async () => {
   const hub = await serve((_request, response) => response.writeHead(302, { Location: "/again" }).end());
   const transport = new HubTransport({ endpoint: hub.endpoint, repo: "lab/run", ...once });
   expect(await problemOf(transport.head())).toBe("invalid");

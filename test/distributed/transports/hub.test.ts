@@ -126,7 +126,7 @@ test("a head that moved is a conflict, and nothing of the commit is there", asyn
   expect(await b.head()).toBe(moved);
 });
 
-test("an idle poll is one request, answered with 304", async () => {
+test("L-75: an idle poll is one request, answered with 304", async () => {
   const { connect, log } = await serve();
   const hub = connect();
   await hub.create();
@@ -185,7 +185,7 @@ test("an overloaded hub is unavailable, and a refused token denied", async () =>
   );
 });
 
-test("no token follows a redirect to another origin", async () => {
+test("security: no token follows a redirect to another origin", async () => {
   const other = await fakeServer({ status: 200, body: "{}" });
   const hub = await fakeServer({ status: 302, headers: { Location: `${other.endpoint}/elsewhere` } });
   const transport = new HubTransport({ endpoint: hub.endpoint, repo: "lab/run", token: ALICE });
@@ -195,7 +195,7 @@ test("no token follows a redirect to another origin", async () => {
   expect(other.seen.map(({ authorization }) => authorization)).toEqual(other.seen.map(() => undefined));
 });
 
-test("a token goes to the host that it was set for", () => {
+test("security: a token goes to the host that it was set for", () => {
   const at = "http://127.0.0.1:9";
   expect(resolveHub({ env: { HF_ENDPOINT: at, HF_TOKEN: ALICE } })).toMatchObject({
     endpoint: at,
