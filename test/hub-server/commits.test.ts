@@ -323,6 +323,14 @@ describe("LFS", () => {
     expect([token.status, token.json.error]).toEqual([404, expect.stringMatching(/HF_HUB_DISABLE_XET=1/)]);
   });
 
+  it("takes tensors of some size on their own, as the Hub does", async () => {
+    const hub = await openHubWithRepo({});
+    const size = (1 << 18) + 1;
+    const files = ["a.safetensors", "a.json"].map((path) => ({ path, size, sample: "" }));
+    const { json } = await hub.post("/api/models/lab/run/preupload/main", { files });
+    expect(json.files.map(({ uploadMode }: { uploadMode: string }) => uploadMode)).toEqual(["lfs", "regular"]);
+  });
+
   it("lists a large file that came inside a commit as LFS", async () => {
     const hub = await openHubWithRepo({ limits: { lfsThresholdBytes: 100 } });
     await hub.commit("lab/run", [file("w", content)]);

@@ -31,24 +31,34 @@ async function preupload(call: RepoCall): Promise<Response> {
       if (typeof size !== "number" || !Number.isSafeInteger(size) || size < 0) {
         throw badRequest("a file has no size in bytes");
       }
+      const checkedPath = checkRepoPath(path);
       return {
-        path: checkRepoPath(path),
-        uploadMode: fitsInline(size) ? "regular" : "lfs",
+        path: checkedPath,
+        uploadMode: fitsInline(checkedPath, size) ? "regular" : "lfs",
         shouldIgnore: false,
       };
     }),
   });
 }
 
+/** On the Hub they are LFS files of any size; base64 inside a commit costs client and server several copies. */
+const TENSOR_FILE = /\.(safetensors|bin|pt|pth)$/;
+const MAX_INLINE_TENSOR_BYTES = 1 << 18;
+
 /**
  * Decides file by file. The Python client from 1.20 on, if `hf_xet` is installed (it does not say so), hands every
  * file that is not regular to a Xet service, which does not exist here; so from it as much as possible comes inside
  * the commit. Empty files are always regular: LFS cannot send nothing.
  */
-function inlineBudget(userAgent: string | undefined, limits: HubLimits): (sizeBytes: number) => boolean {
-  const mostPerFile = mayInsistOnXet(userAgent ?? "") ? limits.maxInlineFileBytes : limits.lfsThresholdBytes;
+function inlineBudget(
+  userAgent: string | undefined,
+  limits: HubLimits,
+): (path: string, sizeBytes: number) => boolean {
+  const isXet = mayInsistOnXet(userAgent ?? "");
   let leftBytes = limits.maxCommitBytes;
-  return (sizeBytes) => {
+  return (path, sizeBytes) => {
+    const most = TENSOR_FILE.test(path) ? MAX_INLINE_TENSOR_BYTES : limits.lfsThresholdBytes;
+    const mostPerFile = isXet ? limits.maxInlineFileBytes : Math.min(most, limits.lfsThresholdBytes);
     const asSentBytes = Math.ceil(sizeBytes / 3) * 4 + 4096;
     if (sizeBytes > 0 && (sizeBytes > mostPerFile || asSentBytes > leftBytes)) return false;
     leftBytes -= asSentBytes;
