@@ -4,7 +4,6 @@
 
 import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { createWriteStream, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { constants, setPriority } from "node:os";
 import { join } from "node:path";
 import { parseArgs, promisify } from "node:util";
 import { parse } from "yaml";
@@ -60,10 +59,7 @@ function train(
     `logging.json_file=${join(FOLDER, name, "metrics.jsonl")}`,
     ...extra,
   ];
-  const job = speedtronic(name, ["train", "-c", CONFIG, ...settings.flatMap((text) => ["--set", text])], env);
-  // Several nodes on one machine must not keep its hub and aggregator waiting.
-  if (job.child.pid !== undefined) setPriority(job.child.pid, constants.priority.PRIORITY_BELOW_NORMAL);
-  return job;
+  return speedtronic(name, ["train", "-c", CONFIG, ...settings.flatMap((text) => ["--set", text])], env);
 }
 
 /** The newest values of a run's events. */
