@@ -328,7 +328,10 @@ describe("LFS", () => {
     const size = (1 << 18) + 1;
     const files = ["a.safetensors", "a.json"].map((path) => ({ path, size, sample: "" }));
     const { json } = await hub.post("/api/models/lab/run/preupload/main", { files });
-    expect(json.files.map(({ uploadMode }: { uploadMode: string }) => uploadMode)).toEqual(["lfs", "regular"]);
+    expect(json.files.map(({ uploadMode }: { uploadMode: string }) => uploadMode)).toEqual([
+      "lfs",
+      "regular",
+    ]);
   });
 
   it("lists a large file that came inside a commit as LFS", async () => {
