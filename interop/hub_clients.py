@@ -176,7 +176,9 @@ def strangers():
         raises(RepositoryNotFoundError, lambda: stranger.list_repo_files(repo), 404)
         raises(RepositoryNotFoundError, lambda: stranger.hf_hub_download(repo, "a", local_dir=work / "s"), 404)
         raises(RepositoryNotFoundError, lambda: stranger.upload_file(path_or_fileobj=b"x", path_in_repo="b", repo_id=repo))
-        raises(RepositoryNotFoundError, lambda: stranger.delete_repo(repo), 404)
+    raises(RepositoryNotFoundError, lambda: other.delete_repo(repo), 404)
+    # Without a token nothing can be deleted, there or not.
+    raises(HfHubHTTPError, lambda: HfApi(token=False).delete_repo(repo), 401)
     raises(HfHubHTTPError, lambda: other.create_repo("lab/foreign"), 403)
     raises(HfHubHTTPError, lambda: HfApi(token=False).create_repo("lab/foreign"), 401)
     assert api.list_repo_files(repo) == ["a"]
