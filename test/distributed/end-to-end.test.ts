@@ -1,7 +1,7 @@
 // Two training nodes and an aggregator, each with a connection of its own to the hub server of this package: what one
 // learned reaches the others, and every delta has exactly one fate.
 
-import { buildRuntime, trainFromConfig } from "speedtronic";
+import { trainFromConfig } from "speedtronic";
 import { afterEach, expect, test } from "vitest";
 import {
   Aggregator,
@@ -9,9 +9,9 @@ import {
   HubTransport,
   parseDeltaPath,
 } from "../../src/distributed/index.node.js";
-import { encodeSafetensors, openSafetensors } from "../../src/formats/safetensors/index.js";
+import { openSafetensors } from "../../src/formats/safetensors/index.js";
 import { createHubServer } from "../../src/hub-server/index.js";
-import { recordEvents, temporaryFolder, tinyConfig } from "../train/helpers.js";
+import { recordEvents, temporaryFolder, tinyConfig, tinyModelFile } from "../train/helpers.js";
 
 const closers: (() => Promise<unknown>)[] = [];
 afterEach(async () => {
@@ -29,22 +29,9 @@ async function connector() {
   };
 }
 
-async function initialWeights() {
-  const runtime = await buildRuntime(tinyConfig(temporaryFolder()));
-  await runtime.refreshModel();
-  const bytes = encodeSafetensors(
-    [...runtime.model.stateEntries()].map(({ name, owner }) => {
-      if ("value" in owner) throw new Error(`${name} is a buffer, which this model has none of`);
-      return { name, dtype: "F32" as const, shape: owner.shape, data: owner.data };
-    }),
-  );
-  await runtime.close();
-  return bytes;
-}
-
 test("two nodes and an aggregator train one model over a hub", async () => {
   const connect = await connector();
-  const weights = await initialWeights();
+  const weights = await tinyModelFile();
   const aggregator = await Aggregator.start({
     transport: connect(),
     surroundings: await diskSurroundings(temporaryFolder()),

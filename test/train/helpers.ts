@@ -6,12 +6,13 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { readdir, readFile, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type ConfigInput, Trainer, type TrainerOptions } from "speedtronic";
+import { buildRuntime, type ConfigInput, Trainer, type TrainerOptions } from "speedtronic";
 import { CheckpointStore, type Environment } from "speedtronic/checkpoint";
 import { collateCausal, createDataLoader, type Dataset, type Sample } from "speedtronic/data";
 import type { TrainableModel } from "speedtronic/nn";
 import type { TensorData } from "speedtronic/tensor";
 import { afterAll, expect } from "vitest";
+import { encodeSafetensors } from "../../src/formats/safetensors/index.js";
 import type { EventMap } from "../../src/observe/index.js";
 import { MetricLogger } from "../../src/observe/index.js";
 import { engineFor } from "../engine/fixtures.js";
@@ -198,3 +199,17 @@ export function equalTensors(
 
 export const copyOf = (state: ReadonlyMap<string, TensorData>): Map<string, TensorData> =>
   new Map([...state].map(([name, value]) => [name, { ...value, data: value.data.slice() }]));
+
+/** The initial weights of {@link tinyConfig}'s model as a safetensors file. */
+export async function tinyModelFile(): Promise<Uint8Array> {
+  const runtime = await buildRuntime(tinyConfig(temporaryFolder()));
+  await runtime.refreshModel();
+  const bytes = encodeSafetensors(
+    [...runtime.model.stateEntries()].map(({ name, owner }) => {
+      if ("value" in owner) throw new Error(`${name} is a buffer, which this model has none of`);
+      return { name, dtype: "F32" as const, shape: owner.shape, data: owner.data };
+    }),
+  );
+  await runtime.close();
+  return bytes;
+}

@@ -16,8 +16,7 @@ import {
 import { WorkerNode } from "../../src/distributed/node/worker-driver.js";
 import { parseLeases, walkOrder } from "../../src/distributed/protocol/index.js";
 import { leaseFields } from "../../src/distributed/protocol/lease-fields.js";
-import { encodeSafetensors } from "../../src/formats/safetensors/index.js";
-import { type Recorded, recordEvents, temporaryFolder, tinyConfig } from "./helpers.js";
+import { type Recorded, recordEvents, temporaryFolder, tinyConfig, tinyModelFile } from "./helpers.js";
 
 export const INNER_STEPS = 2;
 export const CHECKPOINT_STEPS = 5;
@@ -315,19 +314,6 @@ function nodeConfig(
   };
 }
 
-async function initialWeights() {
-  const runtime = await buildRuntime(tinyConfig(temporaryFolder()));
-  await runtime.refreshModel();
-  const bytes = encodeSafetensors(
-    [...runtime.model.stateEntries()].map(({ name, owner }) => {
-      if ("value" in owner) throw new Error(`${name} is a buffer, which this model has none of`);
-      return { name, dtype: "F32" as const, shape: owner.shape, data: owner.data };
-    }),
-  );
-  await runtime.close();
-  return bytes;
-}
-
 export interface LeaseFleetOptions {
   readonly samples: number;
   readonly shardCount: number;
@@ -348,7 +334,7 @@ export class LeaseFleet {
 
   static async start(options: LeaseFleetOptions): Promise<LeaseFleet> {
     const fleet = new LeaseFleet(options);
-    const weights = await initialWeights();
+    const weights = await tinyModelFile();
     fleet.#aggregator = await Aggregator.start({
       transport: fleet.connect(),
       surroundings: await diskSurroundings(temporaryFolder()),

@@ -1,7 +1,7 @@
 // Runs that share their data over a repository in memory, with the product's trainer, node and aggregator: interruptions
 // leave no trace in the bits.
 
-import { buildRuntime, type ConfigInput, trainFromConfig } from "speedtronic";
+import { type ConfigInput, trainFromConfig } from "speedtronic";
 import { loadCheckpoint } from "speedtronic/checkpoint";
 import { afterEach, describe, expect, it } from "vitest";
 import {
@@ -11,8 +11,14 @@ import {
   MemoryTransport,
 } from "../../src/distributed/index.node.js";
 import { leaseFields } from "../../src/distributed/protocol/lease-fields.js";
-import { encodeSafetensors } from "../../src/formats/safetensors/index.js";
-import { FormulaDataset, recordEvents, temporaryFolder, tinyConfig, weightHashes } from "./helpers.js";
+import {
+  FormulaDataset,
+  recordEvents,
+  temporaryFolder,
+  tinyConfig,
+  tinyModelFile,
+  weightHashes,
+} from "./helpers.js";
 
 const closers: (() => Promise<unknown>)[] = [];
 afterEach(async () => {
@@ -39,19 +45,6 @@ function nodeConfig(outputDir: string, nodeId: string, shards: number, maxSteps:
   };
 }
 
-async function initialWeights() {
-  const runtime = await buildRuntime(tinyConfig(temporaryFolder()));
-  await runtime.refreshModel();
-  const bytes = encodeSafetensors(
-    [...runtime.model.stateEntries()].map(({ name, owner }) => {
-      if ("value" in owner) throw new Error(`${name} is a buffer, which this model has none of`);
-      return { name, dtype: "F32" as const, shape: owner.shape, data: owner.data };
-    }),
-  );
-  await runtime.close();
-  return bytes;
-}
-
 /** A repository with version 0, to which no other is added. */
 async function newRun(name: string, shardCount: number) {
   const repository = new MemoryRepository({ name });
@@ -60,7 +53,7 @@ async function newRun(name: string, shardCount: number) {
     closers.push(() => transport.close());
     return transport;
   };
-  const weights = await initialWeights();
+  const weights = await tinyModelFile();
   await Aggregator.start({
     transport: connect(),
     surroundings: await diskSurroundings(temporaryFolder()),

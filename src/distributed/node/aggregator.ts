@@ -1,5 +1,6 @@
 // The aggregator: runs the outer loop's reducer against a repository. Polls, inspects what the reducer asks for,
 // publishes what it plans, and stops when another master has taken over.
+// Long because its steps share one reducer state.
 
 import type { ModelFingerprint } from "../protocol/fingerprint.js";
 import { createMaster, isDrained, stepMaster } from "../protocol/master.js";

@@ -1,5 +1,6 @@
 // Events of training together with other machines. The five `delta_upload…` names and `outer_step` are Python
 // Speedtronic's, with its keys first; keys below the blank line and all other events are added.
+// Long because it is one list.
 import { type EventDocs, flag, float, int, object, text } from "./doc.js";
 
 export interface DistributedEvents {
