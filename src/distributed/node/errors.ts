@@ -12,7 +12,9 @@ export type NodeProblem =
   /** Another process sends under this node's name, and was there before. */
   | "duplicate_id"
   /** A published version that this node cannot take. */
-  | "refused_version";
+  | "refused_version"
+  /** A published version of a model that is not this node's. */
+  | "other_model";
 
 export class NodeError extends SpeedtronicError {
   readonly exitCode = 6;

@@ -13,6 +13,7 @@ import { type BufferPolicies, policyOf } from "../wire/buffer-merge.js";
 import { Lockstep } from "../wire/lockstep.js";
 import { asReader, realEntries, requireSameTensors } from "../wire/state.js";
 import { NodeError } from "./errors.js";
+import { OTHER_MODEL_ADVICE } from "./other-model.js";
 import type { FileRoom } from "./outbox.js";
 
 /** Names of one tensor have one object. */
@@ -100,7 +101,7 @@ async function fillDifference(lockstep: Lockstep, name: string, out: TypedArray)
 /**
  * Checks that a file holds a whole state of this model: the same names and shapes, floating tensors where the model has
  * them and the same dtype elsewhere, and no value that is not finite.
- * @throws WireError, NodeError `node.refused_version`.
+ * @throws WireError, NodeError `node.refused_version`, `node.other_model`.
  */
 export async function verifyState(file: TensorReader, like: ModelState, title: string): Promise<void> {
   const own = asReader(like);
@@ -114,8 +115,8 @@ export async function verifyState(file: TensorReader, like: ModelState, title: s
     const isSame = isFloating(like.get(name)!.dtype) ? floating.has(name) : found === dtype;
     if (isSame) continue;
     throw new NodeError(
-      "refused_version",
-      `${title}: tensor "${name}" is ${found}, this node's is ${dtype}`,
+      "other_model",
+      `${title}: tensor "${name}" is ${found}, this node's is ${dtype}. ${OTHER_MODEL_ADVICE}`,
       {
         details: { tensor: name, found, expected: dtype },
       },

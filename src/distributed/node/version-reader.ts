@@ -8,6 +8,7 @@ import type { CallOptions, Transport } from "../transports/contract.js";
 import { TransportError } from "../transports/errors.js";
 import { parseVersionRecord, VERSION_RECORD_PATH, type VersionRecord } from "../wire/index.js";
 import { NodeError } from "./errors.js";
+import { OTHER_MODEL_ADVICE } from "./other-model.js";
 import type { NewHasher } from "./outbox.js";
 
 /** Our own keys in the version record. */
@@ -32,7 +33,7 @@ export interface VersionReaderOptions extends CallOptions {
 
 /**
  * The version at `revision`; undefined where none was published yet.
- * @throws NodeError `node.refused_version`, WireError, ProtocolError: this version is not followed. TransportError: it
+ * @throws NodeError `node.refused_version`, `node.other_model`, WireError, ProtocolError: this version is not followed. TransportError: it
  *   could not be read (`corrupt` where files do not belong together).
  */
 export async function readVersion(
@@ -79,9 +80,10 @@ function requireFingerprint(record: VersionRecord, ours: ModelFingerprint): void
   if (published === undefined) throw refused(`${RECORD_KEYS.fingerprint} ${shown(theirs)} is no object`);
   const differences = fingerprintDifferences(ours, published);
   if (differences.length === 0) return;
-  throw refused(
-    `version ${record.outerStep} is of another model: ${differences.join("; ")}. Use the configuration of that run, or another repository`,
-    { differences },
+  throw new NodeError(
+    "other_model",
+    `${VERSION_RECORD_PATH}: version ${record.outerStep} is of another model: ${differences.join("; ")}. ${OTHER_MODEL_ADVICE}`,
+    { details: { differences } },
   );
 }
 
@@ -92,8 +94,8 @@ function hashField(record: VersionRecord, key: string): string | undefined {
   throw refused(`${key} ${shown(value)} is no SHA-256 in lower-case hexadecimal`);
 }
 
-function refused(message: string, details: Readonly<Record<string, unknown>> = {}): NodeError {
-  return new NodeError("refused_version", `${VERSION_RECORD_PATH}: ${message}`, { details });
+function refused(message: string): NodeError {
+  return new NodeError("refused_version", `${VERSION_RECORD_PATH}: ${message}`);
 }
 
 function shown(value: unknown): string {

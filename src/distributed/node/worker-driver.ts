@@ -21,6 +21,7 @@ import type { BufferPolicies } from "../wire/buffer-merge.js";
 import { computePseudoGradient, DeltaSummary, loadDelta, writeDelta } from "../wire/index.js";
 import { type AttemptOptions, attempt, errorText, isPermanentError, retryAfterMs } from "./attempts.js";
 import { type Clock, within } from "./clock.js";
+import type { NodeError } from "./errors.js";
 import { fetchVersion, globalFileName } from "./fetch-version.js";
 import {
   carryProgress,
@@ -31,6 +32,7 @@ import {
   saveState,
   subtractDeltas,
 } from "./model-state.js";
+import { asOtherModel } from "./other-model.js";
 import { type NewHasher, type NodeRecord, type Outbox, outgoingName } from "./outbox.js";
 import { beginProgress, takeProgress } from "./progress-book.js";
 import { RecordKeeper } from "./record-keeper.js";
@@ -113,6 +115,8 @@ export class WorkerNode {
   #polling: Promise<void> = Promise.resolve();
   #sending: Promise<void> = Promise.resolve();
   #fetching: Promise<void> = Promise.resolve();
+  /** That the repository's weights are of another model. */
+  #otherModel: NodeError | undefined;
   #fetchAbort = new AbortController();
   /** Deltas that were tried before, maybe by an earlier process. */
   #isRetrying = false;
@@ -138,7 +142,8 @@ export class WorkerNode {
   /**
    * Goes on from the node's own files and `saved` (what {@link checkpoint} gave), looks at the repository, and installs
    * a version if there is one and the node has none. Waits for an answer only as long as the options say.
-   * @throws TransportError if the repository refuses this node for good; NodeError if its files cannot be used.
+   * @throws TransportError if the repository refuses this node for good; NodeError if its files cannot be used, or if
+   *   the first version that it finds is of another model.
    */
   async start(model: LocalModel, saved?: unknown): Promise<void> {
     const { clock, startWaitMs = START_WAIT_MS, firstInstallWaitMs = FIRST_INSTALL_WAIT_MS } = this.#options;
@@ -161,6 +166,10 @@ export class WorkerNode {
         firstInstallWaitMs,
         clock,
       );
+    if (this.#state.installed === undefined && this.#otherModel !== undefined) {
+      await this.#end();
+      throw this.#otherModel;
+    }
     await this.#between({ type: "idle" }, model);
   }
 
@@ -493,6 +502,7 @@ export class WorkerNode {
       return;
     }
     const { error, isPermanent } = result;
+    this.#otherModel ??= asOtherModel(error, outerStep);
     this.#dispatch({ type: "fetch_failed", outerStep, error: errorText(error), isPermanent });
     if (!isPermanent) this.#retryLater(false);
   }
@@ -551,6 +561,7 @@ export class WorkerNode {
       });
     } catch (error) {
       if (error instanceof TransportError || this.#ending.signal.aborted) throw error;
+      this.#otherModel ??= asOtherModel(error);
       const text = errorText(error);
       if (text !== this.#lastRefusal) emit("version_refused", { error: text });
       this.#lastRefusal = text;

@@ -65,19 +65,15 @@ it.each([
 ] as const)(
   "L-40: nothing of a version is installed where %s, and the node says so",
   async (_, tensors, name) => {
-    const { repo, clock, node, events } = newBench({ firstInstallWaitMs: 0 });
+    const { repo, node, events } = newBench();
     publish(repo, { outerStep: 1, weights: [], applied: [], file: encodeSafetensors([...tensors]) });
     const model = new TestModel([1, 2]);
     const worker = node();
-    const starting = worker.start(model);
-    await clock.advance(1000);
-    await starting;
-    expect(await worker.afterStep(model, 1, 1)).toBe(false);
+    await expect(worker.start(model)).rejects.toMatchObject({ code: "node.other_model" });
     expect([...model.weights, ...model.count]).toEqual([1, 2, 7]);
     expect(worker.state.installed).toBeUndefined();
     const failures = events.filter(({ event }) => event === "global_fetch_failed");
     expect(failures).toMatchObject([{ payload: { outer_step: 1, is_permanent: true } }]);
     expect(failures[0]!.payload.error).toContain(`"${name}"`);
-    await worker.stop(model, 0);
   },
 );

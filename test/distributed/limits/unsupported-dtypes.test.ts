@@ -4,7 +4,7 @@
 import { describe, expect, test } from "vitest";
 import { encodeSafetensors, type TensorInput } from "../../../src/formats/safetensors/index.js";
 import { FakeRepository, start } from "../aggregator/repository.js";
-import { newBench, publish, settle, TestModel } from "../node/bench.js";
+import { newBench, publish, TestModel } from "../node/bench.js";
 
 const kinds: readonly (readonly [string, TensorInput, RegExp])[] = [
   ["complex", { name: "w", dtype: "C64", shape: [1], data: new Uint8Array(8) }, /"w".*is complex/],
@@ -48,14 +48,12 @@ describe.each(kinds)("L-94: a %s model", (_, tensor, message) => {
     publish(repo, { outerStep: 3, weights: [], applied: [], file });
     const model = new TestModel([1]);
     const worker = node();
-    await worker.start(model);
-    await settle();
+    await expect(worker.start(model)).rejects.toMatchObject({ code: "node.other_model", exitCode: 6 });
     expect([...model.weights]).toEqual([1]);
     const failed = events.filter(({ event }) => event === "global_fetch_failed");
     const reason = expect.stringMatching(/is complex|is F8_E4M3 \(8 bits/);
     expect(failed.map(({ payload }) => payload)).toEqual([
       { outer_step: 3, is_permanent: true, error: reason },
     ]);
-    await worker.stop(model, 0);
   });
 });

@@ -126,8 +126,6 @@ describe("a version", () => {
 
   const nan = stateFile([Number.NaN, 1]);
   const refusals = [
-    ["of another model", { extra: { fingerprint: { d_model: 16 } } }, "version_refused", "d_model"],
-    ["with another shape", { weights: [1, 2, 3] }, "global_fetch_failed", "shape"],
     ["with values that are not finite", { file: nan }, "global_fetch_failed", "NaN or infinity"],
     ["with a wrong hash", { extra: { model_sha256: "0".repeat(64) } }, "global_fetch_failed", "SHA-256"],
     ["with a ledger elsewhere", { extra: { ledger_file: "../x.json" } }, "version_refused", "ledger_file"],
@@ -146,6 +144,41 @@ describe("a version", () => {
       const found = events.filter((candidate) => candidate.event === event);
       expect(found[0]?.payload.error).toContain(words);
       if (event === "version_refused") expect(found).toHaveLength(1);
+      await worker.stop(model, 0);
+    });
+  }
+
+  const otherModels = [
+    ["fingerprint", { extra: { fingerprint: { d_model: 16 } } }, "version_refused", "d_model"],
+    ["shapes", { weights: [1, 2, 3] }, "global_fetch_failed", "shape"],
+  ] as const;
+  for (const [title, publication, event, words] of otherModels) {
+    it(`of another model by its ${title} ends a node that starts, with the difference`, async () => {
+      const { repo, node } = newBench();
+      publish(repo, { outerStep: 1, weights: [5, 6], applied: [], ...publication });
+      const model = new TestModel([1, 2]);
+      const refused = await node()
+        .start(model)
+        .then(
+          () => undefined,
+          (error: unknown) => error,
+        );
+      expect(refused).toMatchObject({ code: "node.other_model", exitCode: 6 });
+      expect((refused as Error).message).toContain(words);
+      expect((refused as Error).message).toContain("another repository");
+      expect([...model.weights]).toEqual([1, 2]);
+    });
+
+    it(`of another model by its ${title} does not end a node that follows the run`, async () => {
+      const { repo, clock, node, events } = newBench();
+      publish(repo, { outerStep: 1, weights: [5, 6], applied: [] });
+      const model = new TestModel([1, 2]);
+      const worker = node();
+      await worker.start(model);
+      publish(repo, { outerStep: 2, weights: [5, 6], applied: [], ...publication });
+      await clock.advance(5000);
+      expect(events.some((candidate) => candidate.event === event)).toBe(true);
+      expect([...model.weights]).toEqual([5, 6]);
       await worker.stop(model, 0);
     });
   }
