@@ -37,6 +37,7 @@ import {
 } from "./aggregator-run.js";
 import { settingsChange } from "./aggregator-settings.js";
 import type { Surroundings } from "./aggregator-surroundings.js";
+import { Ahead } from "./ahead.js";
 
 export interface AggregatorOptions {
   readonly transport: Transport;
@@ -249,16 +250,19 @@ export class Aggregator {
       queue.push(...effects);
     };
     take(event);
+    const inspections = new Ahead((delta: ListedDelta, signal) => this.#inspect(delta, signal), signal);
     let effect = queue.shift();
     try {
       for (; effect !== undefined; effect = queue.shift()) {
         if (effect.type === "emit") this.#emit(effect.event, effect.payload);
-        else if (effect.type === "inspect") take(await this.#inspect(effect.delta, signal));
-        else if (effect.type === "publish_fates") take(await this.#publishFates(effect.plan, signal));
+        else if (effect.type === "inspect") {
+          take(await inspections.take(effect.delta, besides(effect.delta, queue[0])));
+        } else if (effect.type === "publish_fates") take(await this.#publishFates(effect.plan, signal));
         else if (this.#rounds >= target) this.#failure = "the number of rounds asked for is reached";
         else for (const next of await this.#publish(effect.plan, signal)) take(next);
       }
     } catch (error) {
+      await inspections.end();
       // What was not looked at is asked for again by the next listing, and a plan that nobody tried is given up: what
       // follows from the one may be the other.
       if (effect?.type === "inspect") queue.unshift(effect);
@@ -418,3 +422,8 @@ function masterOf({ settings }: AggregatorOptions, { head, ledger, history }: Li
 }
 
 const keyOf = ({ path, contentId }: Pick<ListedDelta, "path" | "contentId">) => `${path}\n${contentId}`;
+
+/** A delta to look into at the same time; one with the same content has the same file in the scratch room. */
+function besides(delta: ListedDelta, next: MasterEffect | undefined): ListedDelta | undefined {
+  return next?.type === "inspect" && next.delta.contentId !== delta.contentId ? next.delta : undefined;
+}

@@ -7,7 +7,10 @@ export class StallWatch {
   readonly #stallMs: number;
   readonly #doing: string;
   readonly #controller = new AbortController();
+  /** One for many waits: to set a timer for each piece of a body costs more than to copy the piece. */
   #timer: ReturnType<typeof setTimeout> | undefined;
+  /** Undefined while nobody waits. */
+  #deadlineMs: number | undefined;
 
   constructor(stallMs: number, doing: string) {
     this.#stallMs = stallMs;
@@ -20,18 +23,39 @@ export class StallWatch {
 
   /** Starts to wait anew. */
   touch(): void {
-    clearTimeout(this.#timer);
-    this.#timer = setTimeout(() => this.#controller.abort(this.#error()), this.#stallMs);
+    this.#deadlineMs = performance.now() + this.#stallMs;
+    if (this.#timer === undefined) this.#wakeAfter(this.#stallMs);
   }
 
+  /** Nobody waits until the next touch. */
+  pause(): void {
+    this.#deadlineMs = undefined;
+  }
+
+  /** Nobody waits any more. */
   rest(): void {
+    this.pause();
     clearTimeout(this.#timer);
+    this.#timer = undefined;
   }
 
   /** Ends the request whatever it is at. */
   abort(reason: unknown): void {
     this.rest();
     this.#controller.abort(reason);
+  }
+
+  #wakeAfter(ms: number): void {
+    this.#timer = setTimeout(() => {
+      this.#timer = undefined;
+      if (this.#deadlineMs === undefined) return;
+      const leftMs = this.#deadlineMs - performance.now();
+      if (leftMs > 0) this.#wakeAfter(leftMs);
+      else this.#controller.abort(this.#error());
+    }, ms);
+    // A body that nobody reads to its end does not keep the process.
+    const timer: { unref?: () => void } | number = this.#timer;
+    if (typeof timer === "object") timer.unref?.();
   }
 
   #error(): TransportError {
@@ -53,12 +77,13 @@ export function watchBody(
         watch.touch();
         try {
           const { done, value } = await reader.read();
-          if (done) controller.close();
-          else controller.enqueue(value);
-        } catch (error) {
-          controller.error(toError(error));
-        } finally {
+          watch.pause();
+          if (!done) return controller.enqueue(value);
           watch.rest();
+          controller.close();
+        } catch (error) {
+          watch.rest();
+          controller.error(toError(error));
         }
       },
       async cancel(reason) {

@@ -1,5 +1,6 @@
-// A model repository on the official Hub or on any server that speaks its API. Reads are plain requests of our own;
-// commits go through the Hub's client. State is read by commit, never by branch, except for the head itself.
+// A repository on the official Hub or on any server that speaks its API: of a model, or of a dataset to read from. Reads
+// are plain requests of our own; commits go through the Hub's client. State is read by commit, never by branch, except
+// for the head itself.
 
 import type { ByteSource } from "../../formats/safetensors/index.js";
 import { parseForeignJson } from "../../util/json-depth.js";
@@ -20,6 +21,8 @@ import { checkOperations } from "./paths.js";
 export interface HubTransportOptions extends HubHttpOptions {
   /** `org/name`. */
   readonly repo: string;
+  /** Default `model`. Datasets are read only. */
+  readonly type?: "model" | "dataset" | undefined;
   readonly branch?: string | undefined;
   readonly budget?: CommitBudget | undefined;
   /** Default: as in HubSource, five attempts with growing pauses. */
@@ -42,18 +45,21 @@ export class HubTransport implements Transport, CommitLog {
   readonly #options: HubTransportOptions;
   readonly #http: HubHttp;
   readonly #api: string;
+  readonly #content: string;
   readonly #branch: string;
   readonly #retry: RetryRule;
 
   constructor(options: HubTransportOptions) {
-    const { endpoint, repo } = options;
+    const { endpoint, repo, type = "model" } = options;
     this.#options = options;
     this.#http = new HubHttp(options);
     this.#branch = options.branch ?? "main";
-    this.#api = `${endpoint}/api/models/${repo}`;
+    this.#api = `${endpoint}/api/${type}s/${repo}`;
+    // Models have no prefix in addresses of files.
+    this.#content = type === "model" ? `${endpoint}/${repo}` : `${endpoint}/datasets/${repo}`;
     this.#retry = { attempts: 5, sleep: pause, random: Math.random, ...options.retry };
     this.title = `${repo} at ${endpoint}`;
-    this.key = repositoryKey(endpoint, repo);
+    this.key = repositoryKey(endpoint, type === "model" ? repo : `datasets--${repo}`);
     this.budget = options.budget ?? new CommitBudget({ now: options.now });
   }
 
@@ -206,7 +212,7 @@ export class HubTransport implements Transport, CommitLog {
   #source(revision: string, path: string, { signal }: CallOptions): Promise<HubSource | undefined> {
     return HubSource.open({
       http: this.#http,
-      url: `${this.#options.endpoint}/${this.#options.repo}/resolve/${encodeURIComponent(revision)}/${hubPath(path)}`,
+      url: `${this.#content}/resolve/${encodeURIComponent(revision)}/${hubPath(path)}`,
       path,
       doing: `reading ${path} of ${this.title}`,
       signal,
