@@ -3,7 +3,7 @@
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { expect, it } from "vitest";
+import { expect, it, vi } from "vitest";
 import { loadCheckpoint } from "../../src/checkpoint/index.js";
 import { type CliProcess, cli, sampleText, scratchFolder, startCli, writeTinyConfig } from "./harness.js";
 
@@ -81,8 +81,7 @@ it("a reader who goes away ends the run with a checkpoint", async () => {
 it("Ctrl-C ends generation and keeps what was printed", async () => {
   await cli(["train", "-c", config, "-o", output("model"), "--max-steps", "2"]);
   const run = startCli(["generate", "-c", output("model"), "-p", "abc", "-n", "100000000"]);
-  await run.waitFor("abc");
-  await sleep(200);
+  await vi.waitFor(() => expect(run.stdout()).toMatch(/^abc.{5}/s), { timeout: 30_000 });
   run.child.kill("SIGINT");
   expect(await run.ended).toBe(130);
   expect(run.stderr()).toBe("");
