@@ -133,15 +133,12 @@ export async function claimRun(options: RunOptions, head: RunHead): Promise<Live
       build: (parent) => ({ parent, message, operations }),
       look: (found) => {
         if (found !== undefined && isSameOwner(found.facts.owner, owner)) return "done";
+        // Word for word: a master may also publish fates, which leave the version as it is.
         const isUnchanged =
-          found !== undefined &&
-          found.record.outerStep === record.outerStep &&
-          found.record.updatedAt === record.updatedAt &&
-          (facts.owner === undefined
-            ? found.facts.owner === undefined
-            : isSameOwner(found.facts.owner, facts.owner));
+          found !== undefined && encodeVersionRecord(found.record) === encodeVersionRecord(record);
         if (isUnchanged) return "again";
-        requireClaimable(options, found, owner);
+        // A take-over does not extend to a master that came in between.
+        if (!isSameOwner(found?.facts.owner, facts.owner)) requireClaimable(options, found, owner);
         throw new MovedError(`${transport.title}: the run has moved on`);
       },
     },

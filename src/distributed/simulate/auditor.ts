@@ -54,6 +54,8 @@ export class Auditor {
   readonly versions: AuditedVersion[] = [];
   /** Version that decided about a place. */
   readonly decidedPlaces = new Map<number, number>();
+  /** Decided after the publication of their version: a node may have installed it before or after that. */
+  readonly #latePlaces = new Set<number>();
   readonly appliedContents = new Map<string, string>();
   #audited = 0;
   #tree: ReadonlyMap<string, string> = new Map();
@@ -75,6 +77,11 @@ export class Auditor {
   isDecided(place: number, version: number): boolean {
     const decided = this.decidedPlaces.get(place);
     return decided !== undefined && decided <= version;
+  }
+
+  /** Whether a node that has installed `version` may have installed it before this was decided. */
+  mayNotKnow(place: number, version: number): boolean {
+    return this.#latePlaces.has(place) && this.decidedPlaces.get(place) === version;
   }
 
   /** Looks at the commits since the last call. */
@@ -253,6 +260,7 @@ export class Auditor {
       if (earlier !== undefined)
         violate("once", `the local step ${place} in ${path} was decided in ${earlier} already`);
       this.decidedPlaces.set(place, outerStep);
+      if (isLate) this.#latePlaces.add(place);
     }
   }
 

@@ -229,6 +229,7 @@ export class SimulatedWorker {
       const isOpen =
         auditor.options.ownerOf(place) === nodeId &&
         !(installed !== undefined && auditor.isDecided(place, installed));
+      if (!isOpen && value === 1 && contains.has(place) && auditor.mayNotKnow(place, installed!)) continue;
       const has = isOpen && contains.has(place);
       if (
         value === (has ? 1 : isOpen && value === 1 && toComeBack.has(place) ? 1 : isOpen ? 0 : global[place]!)

@@ -446,6 +446,26 @@ describe("refused deltas that no round follows", () => {
     expect(repository.commits).toHaveLength(commits);
   });
 
+  test("published while another one takes over, they are what that one goes on from", async () => {
+    const repository = new FakeRepository();
+    const { aggregator, clock } = await start({ repository, weights, settings: { graceMs: 20_000 } });
+    repository.write({ "nodes/a/delta_1.safetensors": await nan() });
+    await aggregator.poll();
+    clock.ms += 20_000;
+    const commit = repository.commit.bind(repository);
+    repository.commit = async (request) => {
+      repository.commit = commit;
+      await aggregator.poll();
+      return commit(request);
+    };
+    const second = await start({ repository, masterId: "second", takeOver: true });
+    expect(ledgerOf(repository)).toMatchObject([{ nodeId: "a", fate: "rejected" }]);
+    expect(second.aggregator.run.ledger.entries).toHaveLength(1);
+    // Opening the run again compares every file with its hash in the record.
+    const again = await start({ repository, masterId: "second" });
+    expect(again.aggregator.run.owner).toMatchObject({ masterId: "second", term: 3 });
+  });
+
   test("are known to the next master, and the next round goes on from there", async () => {
     const repository = new FakeRepository();
     const first = await start({ repository, weights, settings: { graceMs: 20_000 } });
