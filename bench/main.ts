@@ -2,6 +2,7 @@
 
 import { parseArgs } from "node:util";
 import { benchCheckpoint, formatCheckpoint } from "./checkpoint.js";
+import { benchData, formatData } from "./data.js";
 import { benchOuter } from "./outer.js";
 import { formatOuter } from "./outer-result.js";
 import { benchSafetensors, formatSafetensors } from "./safetensors.js";
@@ -12,6 +13,7 @@ const usage = `npm run bench -- step [--sizes S,M] [--rounds 3] [--steps 20] [--
 npm run bench -- startup [--rounds 5] [--json]
 npm run bench -- safetensors [--rounds 3] [--size-mb 1000] [--threads 2] [--folder DIR] [--json]
 npm run bench -- checkpoint [--sizes M] [--rounds 3] [--threads 2] [--folder DIR] [--json]
+npm run bench -- data [--rounds 3] [--steps 20] [--threads 2] [--size-mb 100] [--tokenizer FILE] [--folder DIR] [--json]
 npm run bench -- outer [--rounds 3] [--threads 2] [--folder DIR] [--quick] [--json]
 `;
 
@@ -25,6 +27,7 @@ const { values, positionals } = parseArgs({
     probe: { type: "string" },
     "size-mb": { type: "string", default: "1000" },
     folder: { type: "string" },
+    tokenizer: { type: "string" },
     quick: { type: "boolean", default: false },
     json: { type: "boolean", default: false },
   },
@@ -69,6 +72,22 @@ switch (positionals[0]) {
       log,
     });
     console.log(values.json ? JSON.stringify(result, null, 2) : formatCheckpoint(result));
+    break;
+  }
+  case "data": {
+    const result = benchData({
+      rounds: Number(values.rounds),
+      steps: Number(values.steps),
+      threads: Number(values.threads),
+      tokenizer: values.tokenizer,
+      // The default is that of another benchmark.
+      sizeMb: process.argv.some((argument) => argument.startsWith("--size-mb"))
+        ? Number(values["size-mb"])
+        : 100,
+      folder: values.folder,
+      log,
+    });
+    console.log(values.json ? JSON.stringify(result, null, 2) : formatData(result));
     break;
   }
   case "outer": {

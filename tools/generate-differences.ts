@@ -21,12 +21,14 @@ export const differencesPath: string = fileURLToPath(new URL("../docs/difference
 /** Every key that an entry of `addedKeys` covers: one key, or all keys of a section. */
 export function keysOf(path: string): { path: string; schema: AnyField }[] {
   const whole = sections.find((section) => section.name === path);
-  const [sectionName, key] = path.split(".") as [string, string?];
+  // Keys of the root are those of the section without a name.
+  const isRoot = whole === undefined && !path.includes(".");
+  const [sectionName, key] = isRoot ? ["", path] : (path.split(".") as [string, string?]);
   const section = whole ?? sections.find(({ name }) => name === sectionName);
   const entries = Object.entries((section?.shape ?? {}) as Record<string, AnyField>);
   return entries
     .filter(([name]) => whole !== undefined || name === key)
-    .map(([name, schema]) => ({ path: `${sectionName}.${name}`, schema }));
+    .map(([name, schema]) => ({ path: isRoot ? name : `${sectionName}.${name}`, schema }));
 }
 
 function defaultOf(schema: AnyField): string {

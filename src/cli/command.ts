@@ -3,11 +3,14 @@
 import type { Command } from "commander";
 import type { CliContext } from "./context.js";
 
+/** The program with every command loaded, for the few that speak of all of them. */
+export type WholeProgram = () => Promise<Command>;
+
 export interface CliCommand {
   /** Adds arguments, options and examples. Must not load anything heavy: it also runs for `--help`. */
   configure(command: Command): void;
   /** Does the work and returns the exit code. Heavy modules are imported in here. */
-  run(command: Command, context: CliContext): Promise<number>;
+  run(command: Command, context: CliContext, wholeProgram: WholeProgram): Promise<number>;
 }
 
 /** A command that only groups others, as in `speedtronic ckpt inspect`. */

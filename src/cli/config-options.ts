@@ -40,6 +40,11 @@ export async function readConfig(
   const { formatProblems } = await import("../config/problem.js");
   return loadConfigFile(options.config, {
     overrides: [...(options.set ?? []), ...extra],
+    // Loaded only where a file names some: what they need is most of the library.
+    loadPlugins: async (plugins, folder) => {
+      const { loadPlugins } = await import("../train/plugins/load.node.js");
+      await loadPlugins(plugins, folder);
+    },
     onWarning: (warning) => context.err(`speedtronic: warning: ${formatProblems([warning])}\n`),
   });
 }

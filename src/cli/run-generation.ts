@@ -1,6 +1,7 @@
 // What `speedtronic generate` does once its options are read: load the model and write the text as it comes.
 
 import { ByteTokenizer } from "../data/byte-tokenizer.js";
+import type { Tokenizer } from "../data/types.js";
 import type { LanguageModel } from "../nn/contract.js";
 import { Generator } from "../nn/generate/generator.js";
 import { generateText } from "../nn/generate/text.js";
@@ -9,6 +10,7 @@ import { createOnnxBackend } from "../tensor/backends/onnx/backend.node.js";
 import { isLanguageModel } from "../train/configured-model.js";
 import { defaultThreads } from "../train/environment.node.js";
 import { loadTrainedModel, type TrainedModel } from "../train/load-model.node.js";
+import { namedTokenizer } from "../train/plugins/given.js";
 import { ConfigError, DataError, ModelError } from "../util/errors.js";
 import { onStopSignals } from "../util/signals.node.js";
 import type { CliContext } from "./context.js";
@@ -24,6 +26,8 @@ export interface GenerateRequest {
   /** Null means all tokens. */
   readonly topK: number | null;
   readonly seed: number;
+  /** Modules that bring the model. */
+  readonly plugins?: readonly string[];
 }
 
 const bytes = 256;
@@ -37,12 +41,13 @@ export async function runGeneration(request: GenerateRequest, context: CliContex
   const signals = onStopSignals((signal) => stop.abort(signal));
   context.onOutputClosed = () => stop.abort("output closed");
   try {
-    const trained = await loadTrainedModel(request.checkpoint);
+    const trained = await loadTrainedModel(request.checkpoint, { plugins: request.plugins ?? [] });
     for (const { path, reason } of trained.skipped)
       context.err(`speedtronic: warning: passed over ${path}: ${reason}\n`);
     const model = requireLanguageModel(trained);
-    checkVocabulary(request.prompt, model, context);
-    await writeText(request, trained, model, stop.signal, context);
+    const tokenizer = await namedTokenizer(trained.config);
+    if (tokenizer === undefined) checkVocabulary(request.prompt, model, context);
+    await writeText(request, trained, model, tokenizer ?? new ByteTokenizer(), stop.signal, context);
     return exitCodeOfStop(stop.signal.reason);
   } finally {
     signals.close();
@@ -54,6 +59,7 @@ async function writeText(
   request: GenerateRequest,
   { config }: TrainedModel,
   model: LanguageModel,
+  tokenizer: Tokenizer,
   signal: AbortSignal,
   context: CliContext,
 ): Promise<void> {
@@ -63,7 +69,7 @@ async function writeText(
   const write = (text: string) => context.out(context.isTerminal ? escapeControls(text, "\n\t") : text);
   try {
     write(request.prompt);
-    await generateText({ ...request, generator, tokenizer: new ByteTokenizer(), signal, onText: write });
+    await generateText({ ...request, generator, tokenizer, signal, onText: write });
   } catch (error) {
     if (!signal.aborted) throw error;
   } finally {
@@ -80,7 +86,7 @@ function requireLanguageModel({ model, config, checkpoint }: TrainedModel): Lang
   );
 }
 
-/** Text is bytes here; a model may know fewer ids than there are bytes, or more. */
+/** Text is bytes where no tokenizer is named; a model may know fewer ids than there are bytes, or more. */
 function checkVocabulary(prompt: string, { vocabSize }: LanguageModel, context: CliContext): void {
   let offset = 0;
   for (const character of prompt) {

@@ -25,12 +25,14 @@ export interface TrainRequest {
   /** Fields in which the checkpoint may differ from the configuration. */
   readonly acceptDifferences?: readonly string[];
   readonly initialWeights?: InitialWeights;
+  /** Where to write a trace of the time spent; true: in the output folder. */
+  readonly profile?: true | string;
   /** The command goes on by itself when it is given again. */
   readonly resumesByItself?: boolean;
 }
 
 export async function runTraining(request: TrainRequest, context: CliContext): Promise<number> {
-  const { config, resume, acceptDifferences = [], initialWeights } = request;
+  const { config, resume, acceptDifferences = [], initialWeights, profile } = request;
   const stop = new AbortController();
   const saving = config.checkpoint.enabled
     ? "saving after this step"
@@ -60,6 +62,7 @@ export async function runTraining(request: TrainRequest, context: CliContext): P
       ...(options === undefined ? {} : { resume: options }),
       acceptDifferences,
       ...(initialWeights ? { initialWeights } : {}),
+      ...(profile === undefined ? {} : { profile }),
       signal: stop.signal,
       stream: context.stream,
     });

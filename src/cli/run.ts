@@ -117,7 +117,7 @@ export async function runCli(argv: readonly string[], context: CliContext): Prom
     }
     await program.parseAsync([...argv], { from: "user" });
     if (slot.chosen === undefined) return ExitCode.ok;
-    return await slot.chosen.loaded.run(slot.chosen.command, context);
+    return await slot.chosen.loaded.run(slot.chosen.command, context, () => describeProgram(context));
   } catch (error) {
     // Commander has printed its own message already.
     if (error instanceof CommanderError) return error.exitCode === 0 ? ExitCode.ok : ExitCode.usage;

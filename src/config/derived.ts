@@ -12,6 +12,10 @@ import type { SpeedtronicConfig } from "./schema.js";
 export function deriveValues(config: SpeedtronicConfig, isSet: (path: string) => boolean): void {
   const { run, model, data, logging, distributed, evaluation, sampling } = config;
 
+  // A run with a name has a folder of its own.
+  if (!isSet("run.output_dir") && isSet("run.name") && run.name !== undefined)
+    run.output_dir = `${run.output_dir}/${folderName(run.name)}`;
+
   if (model.n_kv_head === null) model.n_kv_head = model.n_head;
   if (model.d_ff === null && model.mlp_width === null) model.d_ff = 4 * model.d_model;
 
@@ -34,6 +38,15 @@ export function deriveValues(config: SpeedtronicConfig, isSet: (path: string) =>
 
   if (distributed.enabled && distributed.role === "single" && distributed.repo_id)
     distributed.role = "master";
+}
+
+/** A name as one part of a path, on machines of every kind. */
+function folderName(name: string): string {
+  const plain = name
+    .trim()
+    .replace(/[^A-Za-z0-9._-]+/g, "-")
+    .replace(/^\.+|\.+$/g, "");
+  return plain === "" ? "run" : plain;
 }
 
 /** Micro-batches per optimizer step. */

@@ -16,6 +16,8 @@ export interface FieldInfo {
   readonly synonyms?: Readonly<Record<string, string>>;
   /** An explicit null stands for the default, as the Python files use it. */
   readonly nullMeansDefault?: boolean;
+  /** Further choices, which plugins bring along. */
+  readonly registered?: () => readonly string[];
 }
 
 export const fieldInfo: z.core.$ZodRegistry<FieldInfo> = z.registry<FieldInfo>();
@@ -101,7 +103,7 @@ export function field<T extends z.ZodType>(
   kind: Kind<T>,
   fallback: z.output<T>,
   description: string,
-  extra: Pick<FieldInfo, "secret" | "nullMeansDefault" | "synonyms"> = {},
+  extra: Pick<FieldInfo, "secret" | "nullMeansDefault" | "synonyms" | "registered"> = {},
 ): z.ZodDefault<T> {
   const schema = kind.schema.default(fallback as never) as unknown as z.ZodDefault<T>;
   const choices = kind.choices === undefined ? {} : { choices: kind.choices };

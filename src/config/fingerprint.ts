@@ -7,7 +7,11 @@ import type { SpeedtronicConfig } from "./schema.js";
 export interface FingerprintParts {
   /** What the configuration builds; null where nothing here can build it: its sizes are left out then. */
   readonly model: TrainableModel | null;
-  readonly tokenizer: { readonly kind: "byte" | "custom"; readonly vocabSize: number };
+  readonly tokenizer: {
+    readonly kind: "byte" | "custom";
+    readonly vocabSize: number;
+    readonly sha256?: string;
+  };
   /** What the data are told by; null where nobody knows them: the part stays empty, and is not compared. */
   readonly data: Readonly<Record<string, unknown>> | null;
 }
@@ -39,7 +43,8 @@ function modelFingerprint(
   model: TrainableModel | null,
   tokenizer: FingerprintParts["tokenizer"],
 ): Record<string, unknown> {
-  const { gradient_checkpointing: _, extra, ...shape } = config.model;
+  // How weights start says nothing of what they mean.
+  const { gradient_checkpointing: _, scaled_init: __, extra, ...shape } = config.model;
   return {
     ...shape,
     // Left out while empty: checkpoints from before this key still fit.
@@ -51,7 +56,11 @@ function modelFingerprint(
     }),
     dtype: "float32",
     layout: "whole tensors, row-major",
-    tokenizer: { kind: tokenizer.kind, vocab_size: tokenizer.vocabSize },
+    tokenizer: {
+      kind: tokenizer.kind,
+      vocab_size: tokenizer.vocabSize,
+      ...(tokenizer.sha256 !== undefined && { sha256: tokenizer.sha256 }),
+    },
   };
 }
 

@@ -88,7 +88,7 @@ function valueForms(schema: AnyField, info: FieldInfo): JsonSchema[] {
   const words =
     info.choices === undefined ? [] : choiceForms([...info.choices, ...wordsOf(info)], info.choices);
   const others = words.length === 0 ? forms : forms.filter((form) => !("enum" in form));
-  return [...words, ...others, ...spellingsOf(info), ...nullForm];
+  return [...words, ...others, ...pluginForms(info), ...spellingsOf(info), ...nullForm];
 }
 
 function flatten(schema: JsonSchema): JsonSchema[] {
@@ -111,6 +111,11 @@ function choiceForms(words: readonly string[], shown: readonly string[] = words)
 function eitherCase(letter: string): string {
   const [lower, upper] = [letter.toLowerCase(), letter.toUpperCase()];
   return lower === upper ? letter.replace(/[^\w-]/, "\\$&") : `[${lower}${upper}]`;
+}
+
+/** Names that a plugin may bring: an editor cannot know them, and takes those that look like nothing built in. */
+function pluginForms({ registered }: FieldInfo): JsonSchema[] {
+  return registered === undefined ? [] : [{ type: "string", pattern: "^[a-z][a-z0-9]*[_-][a-z0-9_-]*$" }];
 }
 
 /** Editors read YAML 1.2, in which these are texts. */

@@ -3,6 +3,7 @@
 import { readdir, readFile } from "node:fs/promises";
 import { basename, dirname } from "node:path";
 import { ConfigError } from "../util/errors.js";
+import { absoluteSpecifier } from "../util/user-module.node.js";
 import { applyOverrides, type Override } from "./overrides.js";
 import { type ResolveOptions, resolveConfig } from "./resolve.js";
 import type { SpeedtronicConfig } from "./schema.js";
@@ -48,10 +49,32 @@ export async function readConfigFile(path: string): Promise<ConfigSource> {
   return parseConfigText(text, { format: /\.json$/i.test(path) ? "json" : "yaml", fileName: path });
 }
 
-/** Reads, overrides, checks and completes. @throws ConfigError listing every problem. */
+export interface LoadConfigOptions extends ResolveOptions {
+  readonly overrides?: readonly Override[];
+  /**
+   * Called with what `plugins` names, paths absolute, before names that plugins bring are checked. Without it nothing
+   * of a user's is run here, and such names are checked when the run is built.
+   */
+  readonly loadPlugins?: (plugins: readonly string[], folder: string) => Promise<unknown>;
+}
+
+/** Reads, overrides, checks and completes. @throws ConfigError listing every problem, and what loading plugins throws. */
 export async function loadConfigFile(
   path: string,
-  options: ResolveOptions & { readonly overrides?: readonly Override[] } = {},
+  { overrides = [], loadPlugins, ...options }: LoadConfigOptions = {},
 ): Promise<SpeedtronicConfig> {
-  return resolveConfig(applyOverrides(await readConfigFile(path), options.overrides ?? []), options);
+  const source = applyOverrides(await readConfigFile(path), overrides);
+  const entry = source.entries.get("plugins");
+  const named = entry?.value;
+  if (!isListOfTexts(named)) return resolveConfig(source, options);
+  // What an option names begins where the command was given, what the file names beside the file.
+  const folder = entry?.location?.kind === "option" ? "." : dirname(path);
+  const plugins = named.map((plugin) => absoluteSpecifier(plugin, folder));
+  await loadPlugins?.(plugins, folder);
+  const config = resolveConfig(source, { ...options, pluginsLoaded: loadPlugins !== undefined });
+  return { ...config, plugins };
+}
+
+function isListOfTexts(value: unknown): value is string[] {
+  return Array.isArray(value) && value.length > 0 && value.every((item) => typeof item === "string");
 }

@@ -15,6 +15,8 @@ import { treeFromValue } from "./tree.js";
 export interface ResolveOptions {
   /** Called for what is accepted though it is probably a mistake. */
   readonly onWarning?: (warning: ConfigProblem) => void;
+  /** Whether what `plugins` names is loaded: a name that only plugins can bring must then be there. Default false. */
+  readonly pluginsLoaded?: boolean;
 }
 
 function hintFor(info: FieldInfo, value: unknown): string | undefined {
@@ -40,7 +42,7 @@ function hintFor(info: FieldInfo, value: unknown): string | undefined {
 function explain(info: FieldInfo, value: unknown): { message: string; suggestion?: string } {
   const base = `expected ${info.expected}, got ${info.secret ? `a ${typeof value}` : describeValue(value)}`;
   if (info.choices !== undefined && typeof value === "string") {
-    const suggestion = nearest(value, info.choices);
+    const suggestion = nearest(value, [...info.choices, ...(info.registered?.() ?? [])]);
     if (suggestion !== undefined) return { message: `${base}; did you mean "${suggestion}"?`, suggestion };
   }
   const hint = info.secret ? undefined : hintFor(info, value);
@@ -95,10 +97,19 @@ export function resolveConfig(
     });
   };
 
+  const named = source.entries.get("plugins")?.value;
+  const isOpen = options.pluginsLoaded !== true && Array.isArray(named) && named.length > 0;
+  /** A choice that comes with a plugin; before plugins are loaded every name may. */
+  const isFromPlugin = ({ registered }: FieldInfo, value: unknown): boolean =>
+    registered !== undefined &&
+    typeof value === "string" &&
+    (registered().includes(value.trim()) || (isOpen && value.trim() !== ""));
+
   const readField = (path: string, schema: AnyField, entry: Entry | undefined): unknown => {
     const info = fieldInfo.get(schema) as FieldInfo;
     const parsed = schema.safeParse(entry === undefined ? undefined : normalise(info, entry.value));
     if (parsed.success) return parsed.data;
+    if (isFromPlugin(info, entry?.value)) return (entry!.value as string).trim();
     report(problems, "config.value", path, explain(info, (entry as Entry).value));
     invalid.add(path);
     return undefined;

@@ -35,6 +35,7 @@ export type DistributedConfig = Canonical["distributed"];
 export type ShapeValidationConfig = Canonical["shape_validation"];
 export type EvaluationConfig = Filled<Canonical["evaluation"], "batch_size">;
 export type SamplingConfig = Filled<Canonical["sampling"], "seed">;
+export type LoraConfig = Canonical["lora"];
 export type CompatConfig = Canonical["compat"];
 
 export interface SpeedtronicConfig extends Omit<Canonical, "model" | "data" | "evaluation" | "sampling"> {
@@ -63,11 +64,13 @@ export interface ConfigInput {
   shape_validation?: Loose<CanonicalInput["shape_validation"]>;
   evaluation?: Loose<CanonicalInput["evaluation"]>;
   sampling?: Loose<CanonicalInput["sampling"]>;
+  lora?: Loose<CanonicalInput["lora"]>;
   compat?: Loose<CanonicalInput["compat"]> | "none" | "python";
   gradient_checkpointing?: Switch;
   compile?: Switch;
   ooo_backprop?: Switch;
   ooo_streams?: number;
+  plugins?: readonly string[] | null;
   name?: string;
   seed?: number;
   device?: string;

@@ -2,6 +2,7 @@
 // refuses it by name, or says what a key amounts to here. Whoever builds a feature deletes its rows.
 
 import { ConfigError } from "../util/errors.js";
+import { isKnownName } from "../util/known-names.js";
 import { prefetchBatches } from "./derived.js";
 import { describeValue } from "./problem.js";
 import { resolveConfig } from "./resolve.js";
@@ -32,6 +33,8 @@ export interface Given {
   readonly hasValidation?: boolean;
   /** A curve of its own for the learning rate. */
   readonly hasSchedule?: boolean;
+  /** A model with weights of its own, instead of the one that the configuration names. */
+  readonly hasModel?: boolean;
   /** The model recomputes activations by itself when asked to. */
   readonly hasRecomputation?: boolean;
 }
@@ -64,7 +67,8 @@ const refusals: readonly Rule[] = [
   {
     kind: "refusal",
     path: "data.dataset",
-    applies: ({ data }) => data.dataset !== null && data.text_path === null,
+    applies: ({ data }) =>
+      data.dataset !== null && data.text_path === null && !isKnownName("dataset", data.dataset),
     reason: "loading a stored dataset is not built yet, and pickled ones never will be, since they run code",
     action: "name a text file with data.text_path",
   },
@@ -72,7 +76,12 @@ const refusals: readonly Rule[] = [
     kind: "refusal",
     path: "data.validation_fraction",
     applies: ({ data }, { hasDataset, hasValidation }) =>
-      data.validation_fraction > 0 && data.text_path === null && !hasDataset && !hasValidation,
+      data.validation_fraction > 0 &&
+      data.text_path === null &&
+      !(data.dataset !== null && isKnownName("dataset", data.dataset)) &&
+      data.sources === null &&
+      !hasDataset &&
+      !hasValidation,
     reason: "only a text can be split, and there is nothing to learn from held-out random tokens",
     action: "set it to 0, or name a text file with data.text_path",
   },
@@ -93,10 +102,17 @@ const refusals: readonly Rule[] = [
   },
   {
     kind: "refusal",
-    path: "shape_validation.warn_on_cpu",
-    applies: ({ shape_validation }) => shape_validation.enabled && shape_validation.warn_on_cpu,
-    reason: "advice on sizes is not built yet",
-    action: "set it to false",
+    path: "lora.base",
+    applies: ({ lora }, { hasModel }) => lora.rank !== null && lora.base === null && !hasModel,
+    reason: "adapters to random weights learn nothing, and no trained ones are named",
+    action: "name a run, a checkpoint or a safetensors file, or set lora.rank to null",
+  },
+  {
+    kind: "refusal",
+    path: "lora.rank",
+    applies: ({ lora, distributed }) => lora.rank !== null && distributed.enabled,
+    reason: "adapters are trained on one machine only",
+    action: "set it to null, or set distributed.enabled to false",
   },
 ];
 
@@ -149,6 +165,7 @@ const notices: readonly Rule[] = [
     path: "data.num_workers",
     applies: ({ data }) => data.num_workers > 1,
     reason: (config) =>
+      (config.data.sources === null ? "" : `${config.data.num_workers} threads tokenise the sources; then `) +
       `one reader prepares the data, ${prefetchBatches(config)} micro-batches ahead; the order does not depend on it`,
     action: "",
   },
@@ -217,6 +234,14 @@ const notices: readonly Rule[] = [
       action: "",
     }),
   ),
+  {
+    kind: "notice",
+    path: "lora",
+    applies: ({ lora }) =>
+      lora.rank === null && JSON.stringify(lora) !== JSON.stringify(defaultConfig().lora),
+    reason: "not used: lora.rank is null",
+    action: "",
+  },
   {
     kind: "notice",
     path: "sampling",

@@ -7,10 +7,14 @@ import { BlockDataset } from "./block-dataset.js";
 import { ByteTokenizer } from "./byte-tokenizer.js";
 import { CheckedDataset } from "./checked-dataset.js";
 import { collateCausal } from "./collate.js";
+import { collateSamples, type RecordSample } from "./collate-records.js";
+import { type DataNotice, openConfiguredSources } from "./configured-sources.js";
 import { openTextFile } from "./files/text-file.js";
 import { createDataLoader } from "./loader.js";
 import { type DataOptions, type ResolvedDataOptions, resolveDataOptions } from "./options.js";
 import { ShardSampler, type ShardSamplerOptions } from "./shard-sampler.js";
+import { cacheFolder } from "./sources/cache-folder.js";
+import type { RemoteFiles } from "./sources/source-file.js";
 import { DatasetView, tailLength } from "./split.js";
 import { SyntheticDataset } from "./synthetic.js";
 import { checkBytesFit, encodeText, type TokenSource, wrapIds } from "./token-source.js";
@@ -19,9 +23,17 @@ import type { DataLoader, Dataset, Tokenizer } from "./types.js";
 export interface BuildDataloaderOptions {
   config: DataOptions;
   /** Samples of your own; wins over text and synthetic data. You close it yourself. */
-  dataset?: Dataset | undefined;
+  dataset?: Dataset | Dataset<RecordSample> | undefined;
   /** Default: bytes. */
   tokenizer?: Tokenizer | undefined;
+  /** Put after each document of `sources`; null or left out: nothing is. */
+  endOfText?: number | null | undefined;
+  /** Reads what `sources` names by an address, such as `hf://datasets/org/name`. */
+  remote?: RemoteFiles | undefined;
+  /** Where texts of `sources` are kept once they are tokenised. Default: see `cacheFolder`. */
+  cacheDirectory?: string | undefined;
+  /** Is told while a text is tokenised. */
+  onProgress?: ((label: string, done: { documents: number; tokens: number }) => void) | undefined;
   /** Train in shards, for a node that shares its data with others: see `ShardSampler`. `dropLast` has no effect then. */
   shards?: Pick<ShardSamplerOptions, "shardCount" | "walk"> | undefined;
 }
@@ -34,6 +46,8 @@ export interface DataPipeline {
   tokenizer: Tokenizer;
   /** What the samples and their order depend on, as JSON values: equal fingerprints, equal batches. */
   fingerprint: Record<string, unknown>;
+  /** What the log should say of the data, such as records that were left out. */
+  notices: readonly DataNotice[];
   /** Of data in shards: what the shards of two nodes have in common if it is equal. */
   corpus?: { readonly samples: number; readonly content: Record<string, unknown> } | undefined;
 }
@@ -41,6 +55,7 @@ export interface DataPipeline {
 interface Sources {
   train: Dataset;
   validation: Dataset | undefined;
+  notices?: readonly DataNotice[];
   close?: () => Promise<void>;
 }
 
@@ -51,7 +66,7 @@ interface Sources {
 export async function buildDataloader(options: BuildDataloaderOptions): Promise<DataPipeline> {
   const config = resolveDataOptions(options.config);
   const tokenizer = options.tokenizer ?? defaultTokenizer(config);
-  const sources = await openSources(config, options.dataset, tokenizer);
+  const sources = await openSources(config, options, tokenizer);
   const { train: dataset, validation } = sources;
   const { microBatchSize, shuffle, dropLast, seed, prefetchBatches } = config;
   const { shards } = options;
@@ -61,7 +76,7 @@ export async function buildDataloader(options: BuildDataloaderOptions): Promise<
     const train = createDataLoader({
       dataset,
       batchSize: microBatchSize,
-      collate: collateCausal,
+      collate: options.dataset ? collateSamples : collateCausal,
       shuffle,
       dropLast,
       seed,
@@ -70,7 +85,7 @@ export async function buildDataloader(options: BuildDataloaderOptions): Promise<
       ...(sources.close === undefined ? {} : { onClose: sources.close }),
     });
     const source = dataset.describe();
-    const pipeline = { train, validation, tokenizer };
+    const pipeline = { train, validation, tokenizer, notices: sources.notices ?? [] };
     if (shards !== undefined) {
       const fingerprint = { source, order: { shuffle, shards: shards.shardCount }, microBatchSize };
       return { ...pipeline, fingerprint, corpus: { samples: dataset.length, content: { source, shuffle } } };
@@ -83,26 +98,36 @@ export async function buildDataloader(options: BuildDataloaderOptions): Promise<
   }
 }
 
-function defaultTokenizer(config: ResolvedDataOptions): ByteTokenizer {
+/** Bytes, as many as the model knows. */
+export function defaultTokenizer(config: ResolvedDataOptions): ByteTokenizer {
   const overflow = config.compat.byteModulo ? "modulo" : "refuse";
   return new ByteTokenizer({ vocabSize: config.vocabSize, overflow });
 }
 
 async function openSources(
   config: ResolvedDataOptions,
-  dataset: Dataset | undefined,
+  { dataset, endOfText, remote, cacheDirectory, onProgress }: BuildDataloaderOptions,
   tokenizer: Tokenizer,
 ): Promise<Sources> {
   if (dataset !== undefined) return splitSamples(new CheckedDataset(dataset, config.vocabSize), config);
   if (config.textPath !== undefined) return openText(config, config.textPath, tokenizer);
+  if (config.sources.length > 0)
+    return openConfiguredSources({
+      config,
+      tokenizer,
+      endOfText: endOfText ?? null,
+      cacheDirectory: cacheDirectory ?? cacheFolder(null, process.env),
+      remote,
+      onProgress,
+    });
   if (config.synthetic) {
     const { syntheticSamples: samples, blockSize, vocabSize, seed, compat } = config;
     const seeding = compat.syntheticSeeds ? "offset" : "mixed";
     return splitSamples(new SyntheticDataset({ samples, blockSize, vocabSize, seed, seeding }), config);
   }
   throw new ConfigError(
-    "There is no data to train on: data.synthetic is false, and neither data.text_path nor a dataset is given. " +
-      "Set data.text_path to a text file.",
+    "There is no data to train on: data.synthetic is false, and neither data.text_path, data.sources nor a dataset " +
+      "is given. Set data.text_path to a text file.",
     { code: "config.no_data_source" },
   );
 }

@@ -3,12 +3,13 @@
 
 import { DataError, SpeedtronicError } from "../util/errors.js";
 import { ignoredLabel } from "./collate.js";
+import type { RecordSample } from "./collate-records.js";
 import type { Dataset, Sample } from "./types.js";
 
 export class CheckedDataset implements Dataset {
   /** @throws DataError for what is no dataset */
   constructor(
-    private readonly dataset: Dataset,
+    private readonly dataset: Dataset | Dataset<RecordSample>,
     private readonly vocabSize: number,
   ) {
     checkDataset(dataset);
@@ -21,7 +22,8 @@ export class CheckedDataset implements Dataset {
   get(index: number): Sample | Promise<Sample> {
     let sample: Sample | Promise<Sample>;
     try {
-      sample = this.dataset.get(index);
+      // What other records hold is for the collation to judge.
+      sample = (this.dataset as Dataset).get(index);
     } catch (error) {
       throw unreadable(index, error);
     }
@@ -43,6 +45,7 @@ export class CheckedDataset implements Dataset {
   }
 
   private check(sample: Sample, index: number): Sample {
+    if (isOtherRecord(sample)) return sample;
     checkForm(sample, index);
     const { inputIds, labels } = sample;
     if (inputIds.length === 0 || inputIds.length !== labels.length) {
@@ -69,6 +72,14 @@ export class CheckedDataset implements Dataset {
       );
     }
   }
+}
+
+/** A sample of something else than a language model: nothing is known of its fields. */
+function isOtherRecord(sample: unknown): boolean {
+  if (typeof sample !== "object" || sample === null || Array.isArray(sample) || ArrayBuffer.isView(sample))
+    return false;
+  const keys = Object.keys(sample);
+  return keys.length > 0 && !keys.some((key) => ["inputIds", "input_ids"].includes(key));
 }
 
 /** Programs without types can hand over anything. */

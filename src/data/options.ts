@@ -2,6 +2,7 @@
 // in messages only; the mapping from a configuration file to these options is not made here.
 
 import { ConfigError } from "../util/errors.js";
+import type { WeighedSpec } from "./prepared/open-corpora.js";
 
 /** Switches that bring back behaviour of the Python system. */
 export interface DataCompat {
@@ -20,9 +21,30 @@ export interface DataCompat {
   byteModulo?: boolean | undefined;
 }
 
+/** Files, patterns, datasets of a hub or prepared folders: one entry of `data.sources`. */
+export interface DataSourceOptions {
+  paths: readonly string[];
+  /** Default `auto`: what names and folders say. */
+  format?: WeighedSpec["format"] | undefined;
+  /** Field or column with the text; a dot leads into an object. Default `text`. */
+  textField?: string | undefined;
+  /** Makes the text of several fields: `{question}\n{answer}`. */
+  template?: string | null | undefined;
+  /** What lies between two documents of a text file; by default a file is one document. */
+  separator?: string | null | undefined;
+  /** Share of the samples, in proportion to the other entries; with one in all entries or in none. */
+  weight?: number | null | undefined;
+}
+
 export interface DataOptions {
   /** Train on the bytes of this file. Wins over `synthetic`. */
   textPath?: string | null | undefined;
+  /** Documents to tokenise, or tokenised ones. Not together with `textPath`; wins over `synthetic`. */
+  sources?: readonly DataSourceOptions[] | null | undefined;
+  /** Only so many ids of each text that is tokenised, from its beginning. Default: all. */
+  maxTokens?: number | null | undefined;
+  /** Records that may be left out because they cannot be used; one more is a DataError. Default 100. */
+  badRecordLimit?: number | undefined;
   /** Train on seeded random ids when there is no text. Default true. */
   synthetic?: boolean | undefined;
   /** Number of synthetic **samples** (the name is historical). Default 100,000. */
@@ -51,6 +73,11 @@ export interface DataOptions {
 
 export interface ResolvedDataOptions {
   readonly textPath: string | undefined;
+  readonly sources: readonly WeighedSpec[];
+  readonly badRecordLimit: number;
+  readonly maxTokens: number | null;
+  /** Threads that tokenise. */
+  readonly workers: number;
   readonly synthetic: boolean;
   readonly syntheticSamples: number;
   readonly vocabSize: number;
@@ -79,12 +106,18 @@ export function resolveDataOptions(options: DataOptions): ResolvedDataOptions {
   requireInteger("data.num_workers", numWorkers, 0);
   requireInteger("data.prefetch_factor", prefetchFactor, 1);
   requireInteger("data.seed", seed, Number.MIN_SAFE_INTEGER);
+  requireInteger("data.max_tokens", options.maxTokens ?? 1, 1);
+  requireInteger("data.bad_record_limit", options.badRecordLimit ?? 0, 0);
   if (!(validationFraction >= 0 && validationFraction < 1)) {
     throw optionError("data.validation_fraction", validationFraction, "at least 0 and below 1");
   }
 
   return {
     textPath: options.textPath || undefined,
+    sources: resolveSources(options),
+    badRecordLimit: options.badRecordLimit ?? 100,
+    maxTokens: options.maxTokens ?? null,
+    workers: Math.max(1, numWorkers),
     synthetic: options.synthetic ?? true,
     syntheticSamples: options.numTokens ?? 100_000,
     vocabSize: options.vocabSize,
@@ -102,6 +135,31 @@ export function resolveDataOptions(options: DataOptions): ResolvedDataOptions {
       byteModulo: options.compat?.byteModulo ?? false,
     },
   };
+}
+
+function resolveSources({ sources, textPath }: DataOptions): WeighedSpec[] {
+  const specs = (sources ?? []).map((source) => ({
+    paths: source.paths,
+    format: source.format ?? "auto",
+    textField: source.textField ?? "text",
+    template: source.template ?? null,
+    separator: source.separator ?? null,
+    weight: source.weight ?? null,
+  }));
+  const weights = specs.flatMap(({ weight }) => weight ?? []);
+  for (const weight of weights)
+    if (!(weight > 0 && Number.isFinite(weight)))
+      throw optionError("data.sources[].weight", weight, "above 0");
+  const problem =
+    specs.length > 0 && textPath
+      ? "data.text_path and data.sources are both set. Keep one; a text file can be an entry of data.sources."
+      : weights.length > 0 && weights.length < specs.length
+        ? `${weights.length} of ${specs.length} entries of data.sources have a weight. Give each one, or none.`
+        : specs.some(({ paths }) => paths.length === 0)
+          ? "An entry of data.sources names no path."
+          : undefined;
+  if (problem !== undefined) throw new ConfigError(problem, { code: "config.data_sources" });
+  return specs;
 }
 
 function requireInteger(key: string, value: number, minimum: number): void {

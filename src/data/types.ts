@@ -64,6 +64,8 @@ export interface CollatedBatch {
   tokens: number;
   /** Labels other than −100: the weight of this batch in a token-weighted loss. */
   targetTokens: number;
+  /** Fields that are no tensors, one value per sample: for hooks and people, not for the model. */
+  lists?: Readonly<Record<string, readonly unknown[]>>;
 }
 
 export interface LoadedBatch extends CollatedBatch {

@@ -2,6 +2,7 @@
 // graph serves them all. What does not fill the last batch is padded with rows that have no targets.
 
 import { collateCausal } from "./collate.js";
+import { collateRecords, type RecordSample } from "./collate-records.js";
 import type { Dataset, LoadedBatch, Sample } from "./types.js";
 
 export interface ValidationOptions {
@@ -27,7 +28,12 @@ export async function* validationBatches(
     const samples: (Sample | Promise<Sample>)[] = [];
     for (let i = first; i < Math.min(first + batchSize, dataset.length); i++) samples.push(dataset.get(i));
     const mask = options.emitMask === true ? "whenPadded" : "never";
-    const collated = collateCausal(await Promise.all(samples), { rows: batchSize, minWidth, mask });
+    const read = await Promise.all(samples);
+    if (!read.every((sample) => sample.inputIds instanceof Int32Array)) {
+      yield { ...collateRecords(read as unknown as RecordSample[]), epoch: 0 };
+      continue;
+    }
+    const collated = collateCausal(read, { rows: batchSize, minWidth, mask });
     minWidth = collated.batch.input_ids!.shape[1]!;
     yield { ...collated, epoch: 0 };
   }

@@ -11,15 +11,17 @@ export type ModelInputs = Readonly<Record<string, Tensor>>;
 
 /** What a forward pass gives. Whatever nobody asks for is never computed. */
 export interface ModelOutput {
-  /** Scalar: mean loss over the counted targets; 0 when there is none. */
+  /** Scalar: mean loss over the counted targets; 0 when there is none. Any shape if `reduction` is given. */
   readonly loss?: Tensor;
+  /** How a loss that is no scalar becomes one. Without it such a loss is refused. */
+  readonly reduction?: "mean" | "sum";
   /** Scalar: loss summed over the counted targets. With `tokenCount` it lets batches be weighed by targets. */
   readonly lossSum?: Tensor;
   /** Floating-point scalar: how many targets count. */
   readonly tokenCount?: Tensor;
   /** For a language model [B, T, V]. */
   readonly logits?: Tensor;
-  /** Further scalars to report. */
+  /** Further scalars to report, as are all scalars beside the names here. */
   readonly metrics?: Readonly<Record<string, Tensor>>;
 }
 

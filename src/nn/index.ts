@@ -24,7 +24,17 @@ export { type GenerateTextOptions, generateText, type TextCodec } from "./genera
 export { windowStart } from "./generate/window.js";
 export { createParameter, initialize } from "./init/initialize.js";
 export * as init from "./init/initializers.js";
+export { AdaptableLayer, type AdapterOptions, type AdapterShape, LowRankAdapter } from "./layers/adapter.js";
 export { CausalSelfAttention, type CausalSelfAttentionOptions } from "./layers/attention.js";
+export { BatchNorm, type BatchNormOptions } from "./layers/batch-norm.js";
+export {
+  AvgPool2d,
+  Conv1d,
+  type Conv1dOptions,
+  Conv2d,
+  type Conv2dOptions,
+  MaxPool2d,
+} from "./layers/convolution.js";
 export { Dropout } from "./layers/dropout.js";
 export { Embedding } from "./layers/embedding.js";
 export {
@@ -37,8 +47,10 @@ export {
 export { Linear, type LinearOptions } from "./layers/linear.js";
 export { GatedMlp, type GatedMlpOptions } from "./layers/mlp.js";
 export { LayerNorm, type NormOptions, RMSNorm } from "./layers/norm.js";
+export { Gru, Lstm, type RecurrentOptions } from "./layers/recurrent.js";
 export { type RotaryRows, RotaryTable } from "./layers/rotary.js";
 export type { RotaryScaling } from "./layers/rotary-scaling.js";
+export { addLora, initializeLora, type LoraOptions, loraParameterNames, mergeLora } from "./lora.js";
 export { crossEntropy, meanLoss, type SummedLoss } from "./loss.js";
 export {
   type Attend,
@@ -50,6 +62,8 @@ export {
 export {
   choiceRule,
   type ExtraRule,
+  type ExtraRules,
+  type ExtraSchema,
   flagRule,
   positiveRule,
   readExtra,
@@ -67,6 +81,13 @@ export {
   resolveModelOptions,
 } from "./models/options.js";
 export { ReferenceTransformer } from "./models/reference-transformer.js";
-export { buildModel, type ModelFactory, modelNames, registerModel } from "./models/registry.js";
+export {
+  buildModel,
+  checkModelExtra,
+  type ModelFactory,
+  modelNames,
+  type RegisterModelOptions,
+  registerModel,
+} from "./models/registry.js";
 export { Buffer, type BufferMerge, Module } from "./module.js";
 export type { LoadOptions, LoadReport, Mismatch, StateEntry } from "./state-dict.js";

@@ -3,7 +3,14 @@
 // say how to compute; models and layers add a `forward` of their own.
 
 import { isFloating } from "../tensor/dtype.js";
-import { constant, Parameter, type Tensor, type TensorData } from "../tensor/index.js";
+import {
+  constant,
+  liveValue,
+  Parameter,
+  replaceLive,
+  type Tensor,
+  type TensorData,
+} from "../tensor/index.js";
 import { sizeOf } from "../tensor/shape.js";
 import { ModelError } from "../util/errors.js";
 import { type ExtraState, loadExtra } from "./extra-state.js";
@@ -15,16 +22,24 @@ import { type LoadOptions, type LoadReport, loadInto, type StateEntry } from "./
  */
 export type BufferMerge = "average" | "copy" | "max" | "local";
 
-/** Values that belong to a module but are not trained. In a graph they are constants of the trace. */
+/**
+ * Values that belong to a module but are not trained. In a graph they are constants of the trace, unless they are live:
+ * then training reads their present values at every step, and {@link update} changes them.
+ */
 export class Buffer {
   value: TensorData;
   /** Whether the state dict holds it. Tables that can be computed again need not be saved. */
   readonly persistent: boolean;
   /** What becomes of it where several nodes train one model. */
   readonly merge: BufferMerge;
+  /** Whether it changes while the model trains, as running statistics do. */
+  readonly live: boolean;
 
   /** @throws ModelError where `merge` needs floating-point values and there are none. */
-  constructor(value: TensorData, options: { persistent?: boolean; merge?: BufferMerge } = {}) {
+  constructor(
+    value: TensorData,
+    options: { persistent?: boolean; merge?: BufferMerge; live?: boolean } = {},
+  ) {
     const isReal = isFloating(value.dtype);
     const { persistent = true, merge = isReal ? "average" : "local" } = options;
     if (!isReal && (merge === "average" || merge === "max"))
@@ -35,11 +50,25 @@ export class Buffer {
     this.value = value;
     this.persistent = persistent;
     this.merge = merge;
+    this.live = options.live ?? false;
   }
 
-  /** The present value as a constant of the graph that is being recorded. */
+  /** The present value in the graph that is being recorded. */
   toTensor(): Tensor {
-    return constant(this.value);
+    return (this.live ? liveValue(this, this.value) : undefined) ?? constant(this.value);
+  }
+
+  /**
+   * Lets the graph that is being recorded replace the value, of the same shape and dtype. Counts for nothing outside
+   * training, and where an update is not applied.
+   * @throws ModelError for a buffer that is not live
+   */
+  update(next: Tensor): void {
+    if (!this.live)
+      throw new ModelError("only a live buffer changes: make it with { live: true }", {
+        code: "model.buffer_not_live",
+      });
+    replaceLive(this, next, this.value);
   }
 }
 

@@ -1,12 +1,11 @@
 // The logger a run uses, put together from plain options: console (live or plain), log file, metrics file, hooks.
 
+import { consoleSink } from "./console-sink.node.js";
 import { jsonLinesFileSink, textFileSink } from "./file-sinks.node.js";
 import type { LogLevel } from "./level.js";
-import { liveSink } from "./live-sink.node.js";
 import { MetricLogger } from "./metric-logger.js";
-import { plainSink } from "./plain-sink.node.js";
 import type { Hook, Sink } from "./sink.js";
-import { detectTerminal, type Environment, type OutputStream } from "./terminal.node.js";
+import type { Environment, OutputStream } from "./terminal.node.js";
 
 export interface LoggerOptions {
   runId: string;
@@ -24,6 +23,8 @@ export interface LoggerOptions {
   stream?: OutputStream | null;
   /** Overrides `stream.isTTY`: a live status line if true, plain lines if false. */
   isTTY?: boolean;
+  /** Further sinks, opened already; they come after console and files. */
+  sinks?: readonly Sink[];
   hooks?: readonly Hook[];
   /** Keep what files already hold (default: lines carry the run id), or start them anew. */
   append?: boolean;
@@ -31,19 +32,13 @@ export interface LoggerOptions {
   env?: Environment;
 }
 
-function consoleSink(stream: OutputStream, options: LoggerOptions): Sink {
-  const abilities = detectTerminal(stream, options.env ?? process.env, options.isTTY);
-  const level = options.level ?? "INFO";
-  if (abilities.isLive) return liveSink({ stream, abilities, level });
-  return plainSink({ stream, level, everySteps: options.everySteps ?? 1 });
-}
-
 /** Opens nothing yet: files are created with the first event, and one that cannot be is a warning. */
 export function buildLogger(options: LoggerOptions): MetricLogger {
   const everySteps = options.everySteps ?? 1;
   const append = options.append ?? true;
   const sinks: Sink[] = [];
-  if (options.stream) sinks.push(consoleSink(options.stream, options));
+  const { stream } = options;
+  if (stream) sinks.push(consoleSink({ ...options, stream }));
   if (options.file)
     sinks.push(textFileSink(options.file, { append, everySteps, level: options.level ?? "INFO" }));
   if (options.jsonFile) {
@@ -51,5 +46,6 @@ export function buildLogger(options: LoggerOptions): MetricLogger {
       jsonLinesFileSink(options.jsonFile, { append, everySteps: options.jsonEverySteps ?? everySteps }),
     );
   }
+  sinks.push(...(options.sinks ?? []));
   return new MetricLogger({ runId: options.runId, sinks, hooks: options.hooks ?? [] });
 }

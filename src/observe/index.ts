@@ -19,8 +19,12 @@ export {
   formatGeneral,
   formatPythonFloat,
 } from "./number-text.js";
+export { openSinks, type SinkSurroundings } from "./open-sinks.node.js";
 export { type PlainSinkOptions, plainSink } from "./plain-sink.node.js";
 export { RateMeter, type RateMeterOptions, type Rates, type StepCounts } from "./rate-meter.js";
+export { type PageOptions, renderReport } from "./report/page.js";
+export { readRun, readRuns } from "./report/read-run.node.js";
+export { RunData } from "./report/run-data.js";
 export {
   type AddedKeys,
   type EventArguments,
@@ -33,6 +37,8 @@ export {
   hookSink,
   type Sink,
 } from "./sink.js";
+export type { SinkSpec } from "./sink-spec.js";
+export { type TensorBoardSinkOptions, tensorBoardSink } from "./tensorboard-sink.node.js";
 export {
   detectTerminal,
   type Environment,
@@ -40,3 +46,5 @@ export {
   type TerminalAbilities,
 } from "./terminal.node.js";
 export { formatTextLine } from "./text-line.js";
+export { type TraceSinkOptions, traceSink } from "./trace-sink.node.js";
+export { type WandbSdk, type WandbSinkOptions, wandbSink } from "./wandb-sink.node.js";

@@ -53,7 +53,11 @@ export class LineFile {
 
   /** Adds a line (without its end). Throws the file system's error of this flush, or of a timed one before it. */
   append(line: string): void {
-    const bytes = Buffer.from(`${line}\n`);
+    this.appendBytes(Buffer.from(`${line}\n`));
+  }
+
+  /** Like {@link append}, for records that are whole in themselves. */
+  appendBytes(bytes: Buffer): void {
     this.#lines.push(bytes);
     this.#waitingBytes += bytes.length;
     while (this.#waitingBytes > (this.#options.maximumBytes ?? 4 << 20)) {

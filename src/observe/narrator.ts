@@ -40,7 +40,7 @@ export class Narrator {
     if (event === "sample") return describeSample(payload);
     if (event === "resume") return describeResume(payload);
     if (event === "weights_loaded") return describeWeights(payload);
-    if ((event === "train_end" && this.#isIdle) || isSilent(event, payload)) return [];
+    if ((event === "train_end" && this.#isIdle) || isForFiles(event) || isSilent(event, payload)) return [];
     const describe = Object.hasOwn(sentences, event) ? sentences[event] : undefined;
     return [describe === undefined ? describeOther(event, payload) : describe(payload)];
   }
@@ -60,6 +60,9 @@ export class Narrator {
   }
 }
 
+/** Too long to be read in passing. */
+const isForFiles = (event: string): boolean => event === "run_info" || event === "layer_norms";
+
 const sentences: Readonly<Record<string, (payload: Payload) => string>> = {
   train_start: (p) =>
     p.start_step === p.target_step
@@ -75,6 +78,16 @@ const sentences: Readonly<Record<string, (payload: Payload) => string>> = {
       ...part(p, "loss", (loss) => `loss ${formatLoss(loss)}`),
       ...part(p, "validation_loss", (loss) => `validation loss ${formatLoss(loss)}`),
     ].join(", "),
+  shape_warning: (p) =>
+    [
+      `shape warning: ${safe(p.field)}=${safe(p.value)} is not a multiple of ${safe(p.alignment)}; `,
+      p.suggested === null ? "" : `consider ${safe(p.suggested)} `,
+      `(${safe(p.reason)})`,
+    ].join(""),
+  shape_profile: (p) =>
+    p.warning_count === 0
+      ? `sizes are multiples of ${safe(p.alignment)}`
+      : `${safe(p.warning_count)} shape warnings`,
   optimizer_step_skipped: (p) => `step ${safe(p.step)} skipped: ${safe(p.reason)}`,
   checkpoint: (p) =>
     `step ${safe(p.step)}  checkpoint ${safe(p.path)}${part(p, "save_s", (s) => ` (${formatDuration(s)})`).join("")}`,

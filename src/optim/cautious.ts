@@ -48,7 +48,7 @@ export function withCaution(rule: Optimizer): Optimizer {
     ...rule,
     update(kernels, region, hyper, step, workspace) {
       const { cautious, weightDecay } = hyper;
-      if (!cautious) return rule.update(kernels, region, hyper, step);
+      if (!cautious) return rule.update(kernels, region, hyper, step, workspace);
       invariant(workspace && region.tensors, "a cautious update knows its tensors and has room to work");
       const kept = keptShare(region.decays, step.lr, weightDecay);
       for (const { start, length, shape } of region.tensors) {
@@ -59,8 +59,9 @@ export function withCaution(rule: Optimizer): Optimizer {
           length,
           shape,
           decays: region.decays,
+          tensors: [{ start: 0, length, shape }],
         };
-        const move = () => void rule.update(kernels, part, hyper, step);
+        const move = () => void rule.update(kernels, part, hyper, step, workspace);
         applyCautiously(kernels, part, kept, cautious, workspace.before, move);
       }
     },

@@ -80,6 +80,8 @@ export interface Workspace {
   readonly direction: number;
   readonly result: number;
   readonly capacity: number;
+  /** A view of the region's bank, valid until the next update; for rules that are no kernels. */
+  values?(offset: number, length: number): Float32Array;
   /** Orthogonalises `count` matrices that lie one after another at `direction`, into `result`. */
   orthogonalize(count: number, rows: number, columns: number): Promise<void>;
 }

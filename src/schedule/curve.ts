@@ -1,11 +1,51 @@
 // The curves themselves: pure functions from the number of updates done to a factor of the peak rate. They know of
 // no run; what happens when a resumed run ends elsewhere stands in run-schedule.ts.
 
+import { ConfigError } from "../util/errors.js";
+
 /** Factor of the peak rate for the update that follows `done` completed ones. */
 export type Schedule = (done: number) => number;
 
 export const scheduleNames = ["cosine", "constant", "linear", "inverse_sqrt", "wsd"] as const;
 export type ScheduleName = (typeof scheduleNames)[number];
+
+/** Curves of a user's own, by name. */
+const registered = new Map<string, CustomCurve>();
+
+/** The factor after the warm-up, which the options' `warmupSteps` brings about as for every curve. */
+export type CustomCurve = (options: ScheduleOptions) => Schedule;
+
+/**
+ * Makes `curve` available as `scheduler.name`.
+ * @throws ConfigError for what is no function, and for a name that is taken unless `replace` is set.
+ */
+export function registerSchedule(
+  name: string,
+  curve: CustomCurve,
+  options: { replace?: boolean } = {},
+): void {
+  if (typeof name !== "string" || !/^[a-z][a-z0-9_-]*$/.test(name))
+    throw new ConfigError(
+      `a schedule needs a name of small letters, digits, "_" and "-", got ${JSON.stringify(name)}`,
+      { code: "schedule.name", details: { name } },
+    );
+  if (typeof curve !== "function")
+    throw new ConfigError(`the schedule "${name}" must be a function of its options, got ${typeof curve}`, {
+      code: "schedule.not_a_curve",
+      details: { name },
+    });
+  const isBuiltIn = (scheduleNames as readonly string[]).includes(name);
+  if (isBuiltIn || (registered.has(name) && options.replace !== true))
+    throw new ConfigError(
+      `a schedule named "${name}" exists already: choose another name${isBuiltIn ? "" : ", or pass { replace: true }"}`,
+      { code: "schedule.duplicate_name", details: { name } },
+    );
+  registered.set(name, curve);
+}
+
+export function customScheduleNames(): string[] {
+  return [...registered.keys()].sort();
+}
 
 export const decayShapes = ["linear", "cosine", "sqrt"] as const;
 export type DecayShape = (typeof decayShapes)[number];
@@ -56,7 +96,8 @@ const curves: Readonly<Record<ScheduleName, Curve>> = {
 
 export function buildSchedule(options: ScheduleOptions): Schedule {
   const warmup = Math.max(0, options.warmupSteps);
-  const curve = curves[options.name](options, peakUpdate(options));
+  const own = registered.get(options.name);
+  const curve = own ? own(options) : curves[options.name](options, peakUpdate(options));
   return (done) => (done < warmup ? Math.max(1e-8, (done + 1) / warmup) : curve(done));
 }
 

@@ -3,8 +3,11 @@
 
 export {
   buildSchedule,
+  type CustomCurve,
+  customScheduleNames,
   type DecayShape,
   decayShapes,
+  registerSchedule,
   type Schedule,
   type ScheduleName,
   type ScheduleOptions,

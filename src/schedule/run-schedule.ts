@@ -47,7 +47,7 @@ export class RunSchedule {
   constructor(options: ScheduleOptions, movedEnd: MovedEnd = "continue") {
     this.#options = options;
     this.#movedEnd = movedEnd;
-    this.#schedule = buildSchedule(options);
+    this.#schedule = checkSchedule(buildSchedule(options));
   }
 
   /** Factor of the peak rate for the update that follows `done` completed ones. */
@@ -81,7 +81,7 @@ export class RunSchedule {
 
   #join(joint: Joint | null): void {
     this.#joint = joint;
-    const schedule = buildSchedule(this.#options);
+    const schedule = checkSchedule(buildSchedule(this.#options));
     this.#schedule = joint === null ? schedule : joinSchedule(schedule, this.#options, joint);
   }
 

@@ -20,6 +20,7 @@ const known: Readonly<Record<keyof RuntimeOptions, true>> = {
   transport: true,
   hooks: true,
   stream: true,
+  profile: true,
   signal: true,
   backend: true,
 };

@@ -20,6 +20,8 @@ export interface CheckpointerOptions {
   readonly keepEvery?: number | null;
   /** Fields in which a checkpoint may differ from this run and still be resumed. Default none. */
   readonly acceptDifferences?: readonly string[];
+  /** Names of tensors that checkpoints do not hold, since they come from elsewhere and are never trained. */
+  readonly leavesOut?: ReadonlySet<string>;
   /** Plain configuration without secrets. */
   readonly config: Readonly<Record<string, unknown>>;
   readonly fingerprint: Fingerprint;
@@ -172,8 +174,8 @@ export class Checkpointer {
   ): Promise<{ notes: string[]; coordinator: CoordinatorState }> {
     const opened = isOpened(checkpoint) ? checkpoint : openLoaded(checkpoint);
     const { content, info } = opened;
-    const { fingerprint, environment, acceptDifferences = [] } = this.options;
-    const terms = { fingerprint, environment, acceptDifferences };
+    const { fingerprint, environment, acceptDifferences = [], leavesOut = new Set<string>() } = this.options;
+    const terms = { fingerprint, environment, acceptDifferences, leavesOut };
     const restoration = await planRestoration(opened, this.model, this.engine, terms);
     const tensors = content.coordinator ? await readAll(content.coordinator) : noCoordinatorState.tensors;
     restoration.applyModules();
@@ -198,10 +200,10 @@ export class Checkpointer {
     this.#buffers = [];
     const { parameters, optimizer, buffers } = await this.engine.snapshot(reuse);
     this.#buffers = buffers;
-    const { config, fingerprint, environment } = this.options;
+    const { config, fingerprint, environment, leavesOut } = this.options;
     const modules = this.model.extraState() as JsonObject;
     return {
-      model: wholeState(this.model, parameters),
+      model: wholeState(this.model, parameters, leavesOut),
       optimizer,
       modules,
       coordinator,

@@ -34,7 +34,7 @@ export async function evaluateDataset(
   for await (const { batch, targetTokens } of validationBatches(dataset, options.batchSize, limit)) {
     if (options.signal?.aborted) return undefined;
     const program = await programs.get(batch);
-    const results = await engine.evaluate(program.id, batch);
+    const results = await engine.evaluate(program.id, { ...batch, ...program.feeds() });
     const count = results[countResult]?.data[0];
     const loss = results[lossResult]!.data[0]!;
     lossSum += count === undefined ? loss * targetTokens : loss;

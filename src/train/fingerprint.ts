@@ -5,17 +5,25 @@ import { configFingerprint } from "../config/fingerprint.js";
 import type { SpeedtronicConfig } from "../config/schema.js";
 import type { DataPipeline } from "../data/build-dataloader.js";
 import { ByteTokenizer } from "../data/byte-tokenizer.js";
+import { JsonTokenizer } from "../data/tokenizers/json-tokenizer.js";
+import { tokenizerDigest } from "../data/tokenizers/open-tokenizer.js";
 import type { TrainableModel } from "../nn/contract.js";
 
 export function runFingerprint(
   config: SpeedtronicConfig,
   model: TrainableModel,
   { tokenizer, fingerprint }: DataPipeline,
+  adapters: Readonly<Record<string, unknown>> | undefined,
 ): Fingerprint {
   const kind = tokenizer instanceof ByteTokenizer ? "byte" : "custom";
-  return configFingerprint(config, {
+  const whole = configFingerprint(config, {
     model,
-    tokenizer: { kind, vocabSize: tokenizer.vocabSize },
+    tokenizer: {
+      kind,
+      vocabSize: tokenizer.vocabSize,
+      ...(tokenizer instanceof JsonTokenizer && { sha256: tokenizerDigest(tokenizer) }),
+    },
     data: { ...fingerprint },
   });
+  return adapters ? { ...whole, model: { ...whole.model, lora: adapters } } : whole;
 }

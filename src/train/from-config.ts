@@ -4,14 +4,18 @@
 import { scheduleHorizon } from "../config/derived.js";
 import type { SpeedtronicConfig } from "../config/schema.js";
 import type { BuildDataloaderOptions } from "../data/build-dataloader.js";
+import type { RecordSample } from "../data/collate-records.js";
+import { endOfTextId } from "../data/tokenizers/open-tokenizer.js";
 import type { Dataset, Tokenizer } from "../data/types.js";
 import { walkOrder } from "../distributed/protocol/leases.js";
 import type { TrainableModel } from "../nn/contract.js";
-import { optimizers } from "../optim/index.js";
+import { optimizerNamed } from "../optim/index.js";
 import { RunSchedule } from "../schedule/index.js";
 import { ConfigError, invariant } from "../util/errors.js";
 import type { EngineOptions } from "./engine/contract.js";
 import { optimizerHyper, parameterRules } from "./optimizer-options.js";
+import { moduleOfRule } from "./plugins/load.node.js";
+import { sourceAccess, sourceOptions } from "./source-options.node.js";
 
 /** The curve that `scheduler` describes. */
 export function configuredSchedule(config: SpeedtronicConfig): RunSchedule {
@@ -50,13 +54,20 @@ export function engineOptions(
   if (!parameters.some((p) => p.trainable))
     throw new ConfigError(`${modelTitle} has no trainable parameter`, { code: "train.nothing_to_train" });
   const { name } = config.optimizer;
-  invariant(optimizers[name], `optimizer ${name} is in the table`);
-  return { backend, threads, parameters, optimizer: { name, hyper: optimizerHyper(config) } };
+  invariant(optimizerNamed(name), `optimizer ${name} is in the table`);
+  const module = moduleOfRule(name);
+  return {
+    backend,
+    threads,
+    parameters,
+    optimizer: { name, hyper: optimizerHyper(config) },
+    ...(module !== undefined && { plugins: [module] }),
+  };
 }
 
 /** What a program hands over in place of configured data. */
 export interface GivenData {
-  readonly dataset?: Dataset;
+  readonly dataset?: Dataset | Dataset<RecordSample>;
   readonly tokenizer?: Tokenizer;
   /** Somebody else decides what a node trains on. */
   readonly coordinator?: unknown;
@@ -68,6 +79,9 @@ export function dataloaderOptions(config: SpeedtronicConfig, given: GivenData = 
   return {
     config: {
       textPath: data.text_path,
+      sources: sourceOptions(data),
+      badRecordLimit: data.bad_record_limit,
+      maxTokens: data.max_tokens,
       synthetic: data.synthetic,
       numTokens: data.num_tokens,
       vocabSize: model.vocab_size,
@@ -86,5 +100,7 @@ export function dataloaderOptions(config: SpeedtronicConfig, given: GivenData = 
       ? { shards: { shardCount: data.virtual_shards, walk: walkOrder } }
       : {}),
     ...(given.tokenizer ? { tokenizer: given.tokenizer } : {}),
+    ...(data.end_of_text === null ? {} : { endOfText: endOfTextId(given.tokenizer, data.end_of_text) }),
+    ...(data.sources === null ? {} : sourceAccess(data, process.env)),
   };
 }

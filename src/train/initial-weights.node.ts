@@ -30,7 +30,7 @@ export interface LoadedWeights {
   readonly differences: readonly string[];
 }
 
-interface OpenWeights {
+export interface OpenWeights {
   readonly path: string;
   readonly source: WeightsSource;
   readonly fingerprint?: Readonly<Record<string, unknown>>;
@@ -47,7 +47,7 @@ export async function loadInitialWeights(
   { path, ...options }: InitialWeights,
   fingerprint: Readonly<Record<string, unknown>>,
 ): Promise<LoadedWeights> {
-  const opened = await open(path);
+  const opened = await openInitialWeights(path);
   try {
     const report = await loadWeights(model, opened.source, options);
     if (opened.modules) model.loadExtraState(opened.modules as Record<string, ExtraState>);
@@ -65,7 +65,8 @@ export async function loadInitialWeights(
   }
 }
 
-async function open(path: string): Promise<OpenWeights> {
+/** @throws CheckpointError `checkpoint.not_found` and others of opening. */
+export async function openInitialWeights(path: string): Promise<OpenWeights> {
   const found = await stat(path).catch(() => undefined);
   if (found === undefined)
     throw new CheckpointError(`${path} does not exist; check the path of the initial weights`, {

@@ -8,7 +8,9 @@ import { resolveConfig } from "../config/resolve.js";
 import type { ConfigInput, SpeedtronicConfig } from "../config/schema.js";
 import type { TrainableModel } from "../nn/contract.js";
 import { CheckpointError, ModelError, SpeedtronicError } from "../util/errors.js";
+import { adapterFingerprint, baseNames, loadAdapterBase } from "./adapters.node.js";
 import { buildConfiguredModel } from "./configured-model.js";
+import { loadPlugins } from "./plugins/load.node.js";
 
 export interface TrainedModel {
   /** With the checkpoint's weights. */
@@ -20,6 +22,16 @@ export interface TrainedModel {
   readonly skipped: readonly { readonly path: string; readonly reason: string }[];
 }
 
+export interface LoadTrainedOptions {
+  /**
+   * Modules that register its model, as in a configuration. Those that the checkpoint names are not loaded by
+   * themselves: a checkpoint is data, and must not decide what code runs.
+   */
+  readonly plugins?: readonly string[];
+  /** Where the weights under its adapters are now. Default: where its configuration says. */
+  readonly base?: string;
+}
+
 /**
  * The model in `path`: a checkpoint's folder, or the newest good one of a run's folder. Sizes and hashes are
  * verified, and every tensor must fit.
@@ -27,13 +39,19 @@ export interface TrainedModel {
  * @throws CheckpointError where there is no intact checkpoint or its configuration is not understood; ModelError
  * for a model that is not registered in this process, or whose tensors do not fit.
  */
-export async function loadTrainedModel(path: string): Promise<TrainedModel> {
+export async function loadTrainedModel(
+  path: string,
+  { plugins = [], base }: LoadTrainedOptions = {},
+): Promise<TrainedModel> {
+  await loadPlugins(plugins);
   const { content, info, skipped } = await openModel(path);
   try {
     const config = savedConfig(content.config, info);
     const model = savedModel(config, info);
     try {
-      await loadWeights(model, content.model);
+      if (config.lora.rank !== null) await loadBase(model, config, base, content.fingerprint.model, info);
+      const allowMissing = config.lora.rank === null ? [] : [...baseNames(model)];
+      await loadWeights(model, content.model, { allowMissing });
       model.loadExtraState((content.modules ?? {}) as Parameters<TrainableModel["loadExtraState"]>[0]);
     } catch (error) {
       throw isMisfit(error) ? misfit(error, config, info) : error;
@@ -42,6 +60,30 @@ export async function loadTrainedModel(path: string): Promise<TrainedModel> {
   } finally {
     await content.close();
   }
+}
+
+/** A checkpoint of adapters holds nothing else; what they were trained on must still be there, and the same. */
+async function loadBase(
+  model: TrainableModel,
+  config: SpeedtronicConfig,
+  given: string | undefined,
+  fingerprint: Readonly<Record<string, unknown>>,
+  info: CheckpointInfo,
+): Promise<void> {
+  const base = given ?? config.lora.base;
+  if (base === null)
+    throw new CheckpointError(
+      `${info.path}: it holds adapters to weights that a program handed over; name where they are (--base, or the option base)`,
+      { code: "lora.no_base", details: { path: info.path } },
+    );
+  await loadAdapterBase(model, base, config);
+  const now = adapterFingerprint(model, config.lora).base_sha256;
+  const { base_sha256: saved = now } = (fingerprint.lora ?? {}) as { base_sha256?: unknown };
+  if (saved !== now)
+    throw new CheckpointError(
+      `${info.path}: its adapters were trained on other weights than those in ${base}; name the right ones (--base, or the option base)`,
+      { code: "lora.other_base", details: { path: info.path, base, saved, now } },
+    );
 }
 
 function savedConfig(saved: Readonly<Record<string, unknown>>, info: CheckpointInfo): SpeedtronicConfig {
@@ -62,16 +104,20 @@ function savedModel(config: SpeedtronicConfig, info: CheckpointInfo): TrainableM
     return buildConfiguredModel(config);
   } catch (error) {
     if (!(error instanceof SpeedtronicError)) throw error;
-    const hint =
-      error.code === "model.unknown_name"
-        ? ". A model of a program of your own can only be loaded by a program that registers it"
-        : "";
+    const hint = error.code === "model.unknown_name" ? unknownModelHint(config) : "";
     throw new ModelError(`${info.path}: its model cannot be built: ${error.message}${hint}`, {
       code: error.code,
       details: { path: info.path, ...error.details },
       cause: error,
     });
   }
+}
+
+function unknownModelHint({ plugins }: SpeedtronicConfig): string {
+  if (plugins.length === 0)
+    return ". A model of a program of your own can only be loaded by a program that registers it";
+  const list = plugins.map((plugin) => JSON.stringify(plugin)).join(", ");
+  return `. It was trained with the plugins ${list}: name them, if you trust them (speedtronic generate --plugin, or the option plugins)`;
 }
 
 function isMisfit(error: unknown): error is SpeedtronicError {

@@ -1,5 +1,6 @@
 // Compiled graphs by the shapes of their inputs: traced when a shape is first seen, kept up to a bound.
 
+import type { TensorData } from "../tensor/dtype.js";
 import { rngInputName } from "../tensor/trace/context.js";
 import type { Graph } from "../tensor/trace/graph.js";
 import type { TrainEngine } from "./engine/contract.js";
@@ -10,6 +11,8 @@ export interface Program {
   /** Whether its graph takes the generator state. */
   readonly isRandom: boolean;
   readonly graph: Graph;
+  /** Present values of what else it reads, beside batch and parameters. */
+  feeds(): Readonly<Record<string, TensorData>>;
 }
 
 /** Shapes in use at once: full and last batch, for training and evaluation, with room for odd lengths. */
@@ -22,6 +25,7 @@ export class ProgramCache {
     private readonly engine: TrainEngine,
     private readonly trace: (types: BatchTypes) => Graph,
     private readonly limit = defaultProgramLimit,
+    private readonly feeds: (graph: Graph) => Readonly<Record<string, TensorData>> = () => ({}),
   ) {}
 
   async get(batch: BatchTypes): Promise<Program> {
@@ -52,7 +56,7 @@ export class ProgramCache {
   async #make(batch: BatchTypes): Promise<Program> {
     const graph = this.trace(batch);
     const isRandom = graph.inputs.some((i) => i.name === rngInputName);
-    return { id: await this.engine.addProgram(graph), isRandom, graph };
+    return { id: await this.engine.addProgram(graph), isRandom, graph, feeds: () => this.feeds(graph) };
   }
 
   async #evict(): Promise<void> {

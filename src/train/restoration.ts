@@ -19,6 +19,8 @@ export interface ResumeTerms {
   readonly environment: Environment;
   /** Fields of the fingerprint whose difference is meant; `optimizer.state` for moments that do not fit. */
   readonly acceptDifferences: readonly string[];
+  /** Names of tensors that checkpoints do not hold: the model has their values already. */
+  readonly leavesOut: ReadonlySet<string>;
 }
 
 export interface Restoration {
@@ -45,7 +47,9 @@ export async function planRestoration(
 ): Promise<Restoration> {
   const { content, info } = opened;
   const judgement = judgeResume(info, content.fingerprint, terms.fingerprint, terms.acceptDifferences);
-  const { sources, report } = await located(info.path, () => planLoad(model, content.model));
+  const { sources, report } = await located(info.path, () =>
+    planLoad(model, content.model, { allowMissing: [...terms.leavesOut] }),
+  );
   const moments = await planOptimizer(opened, model, engine, terms.acceptDifferences);
   return {
     notes: [
@@ -61,7 +65,13 @@ export async function planRestoration(
       await engine.writeOptimizer(new Map());
       let piece = new Float32Array(pieceValues);
       for (const [name, parameter] of model.namedParameters()) {
-        piece = await stream(content.model, sources.get(parameter)!, piece, (begin, values, length) =>
+        const source = sources.get(parameter);
+        if (source === undefined) {
+          if (parameter.hasData)
+            await engine.writeParameters(new Map([[name, parameter.takeData()]]), { move: true });
+          continue;
+        }
+        piece = await stream(content.model, source, piece, (begin, values, length) =>
           engine.writePart({ parameter: name, slot: null, begin }, values, length),
         );
         // The engine's from now on.

@@ -12,11 +12,11 @@ import type { TrainableModel } from "../nn/contract.js";
 import { initialize } from "../nn/init/initialize.js";
 import type { StateEntry } from "../nn/state-dict.js";
 import { buildLogger, type LoggerOptions } from "../observe/build-logger.node.js";
-import { parseLogLevel } from "../observe/level.js";
 import type { TensorData } from "../tensor/dtype.js";
 import { Aggregation } from "./aggregation.node.js";
 import { bufferPolicies } from "./buffer-policies.js";
 import { buildConfiguredModel } from "./configured-model.js";
+import { loggerOptions } from "./logger-options.js";
 import { openTransport } from "./open-transport.node.js";
 
 export interface AggregatorRequest {
@@ -48,7 +48,9 @@ export interface AggregatorResult {
  */
 export async function runAggregator(request: AggregatorRequest): Promise<AggregatorResult> {
   const { config, signal } = request;
-  const logger = buildLogger(loggerOptions(request));
+  const { stream, hooks } = request;
+  const given = { runId: randomUUID(), stream, hooks, isService: true };
+  const logger = buildLogger(await loggerOptions(config, given));
   const transport =
     request.transport ??
     openTransport(config.distributed, process.env, (message) => logger.warning("distributed.token", message));
@@ -111,9 +113,4 @@ function drawnState(model: TrainableModel, seed: number): Map<string, TensorData
         "value" in owner ? owner.value : { dtype: owner.dtype, shape: owner.shape, data: owner.data },
       ]),
   );
-}
-
-function loggerOptions({ config, stream = null, hooks = [] }: AggregatorRequest): LoggerOptions {
-  const { level, file, json_file: jsonFile } = config.logging;
-  return { runId: randomUUID(), level: parseLogLevel(level) ?? "INFO", file, jsonFile, stream, hooks };
 }

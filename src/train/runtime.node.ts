@@ -6,23 +6,27 @@ import { resolveConfig } from "../config/resolve.js";
 import type { ConfigInput, SpeedtronicConfig } from "../config/schema.js";
 import { toPlainConfig } from "../config/serialize.js";
 import { collectUnsupported, formatUnsupported, refuseUnsupported } from "../config/unsupported.js";
+import { type AnyLoader, namedBatches } from "../data/batch-forms.js";
 import { buildDataloader, type DataPipeline } from "../data/build-dataloader.js";
 import { ByteTokenizer } from "../data/byte-tokenizer.js";
 import { CheckedDataset } from "../data/checked-dataset.js";
+import type { RecordSample } from "../data/collate-records.js";
 import type { DataLoader, Dataset, Tokenizer } from "../data/types.js";
 import type { Transport } from "../distributed/transports/contract.js";
 import type { TrainableModel } from "../nn/contract.js";
 import { Generator } from "../nn/generate/generator.js";
 import { generateText } from "../nn/generate/text.js";
 import { initialize } from "../nn/init/initialize.js";
+import { initializeLora } from "../nn/lora.js";
 import { buildLogger, type LoggerOptions } from "../observe/build-logger.node.js";
-import { parseLogLevel } from "../observe/level.js";
 import type { MetricLogger } from "../observe/metric-logger.js";
 import type { Schedule } from "../schedule/index.js";
+import { ConfigError } from "../util/errors.js";
+import { adapterFingerprint, baseNames, loadAdapterBase } from "./adapters.node.js";
 import { bufferPolicies } from "./buffer-policies.js";
 import { checkRuntimeOptions } from "./check-runtime-options.js";
 import { giveBack, moveToEngine, refreshModel } from "./checkpointer.js";
-import { buildConfiguredModel, isLanguageModel } from "./configured-model.js";
+import { addConfiguredLora, buildConfiguredModel, isLanguageModel } from "./configured-model.js";
 import type { SyncCoordinator } from "./coordinator.js";
 import { WorkerCoordinator } from "./distributed-coordinator.node.js";
 import type { EngineOptions, TrainEngine } from "./engine/contract.js";
@@ -32,12 +36,19 @@ import { currentEnvironment, defaultThreads } from "./environment.node.js";
 import { runFingerprint } from "./fingerprint.js";
 import { configuredSchedule, dataloaderOptions, engineOptions } from "./from-config.js";
 import { type InitialWeights, loadInitialWeights, plainReport } from "./initial-weights.node.js";
+import { loggerOptions } from "./logger-options.js";
 import { MasterCoordinator } from "./master-coordinator.node.js";
 import { openCheckpoints, type Resume } from "./open-checkpoints.node.js";
 import { openTransport } from "./open-transport.node.js";
+import { pluginsOf, withPlugins } from "./plugins/given.js";
+import { type LoadedPlugins, loadPlugins } from "./plugins/load.node.js";
 import { resolvePrecision } from "./precision.js";
+import { recordConfig } from "./record-config.node.js";
 import type { TrainResult } from "./result.js";
+import { describeRun } from "./run-info.node.js";
+import { adviseShapes } from "./shape-advice.js";
 import { hashCorpus } from "./shared-corpus.node.js";
+import { progressLines } from "./source-options.node.js";
 import { Trainer } from "./trainer.js";
 
 export interface RuntimeOptions {
@@ -53,15 +64,15 @@ export interface RuntimeOptions {
   /** Instead of the model that the configuration names. Its parameters are used as they are. */
   readonly model?: TrainableModel;
   /** Samples of your own. You close it yourself. With `data.validation_fraction` its last ones are held out. */
-  readonly dataset?: Dataset;
+  readonly dataset?: Dataset | Dataset<RecordSample>;
   /**
    * Samples for the validation loss, instead of a held-out part: scored every `evaluation.every_steps` and at the end.
    * You close it yourself.
    */
-  readonly validation?: Dataset;
+  readonly validation?: Dataset | Dataset<RecordSample>;
   readonly tokenizer?: Tokenizer;
   /** Batches of any form, instead of a dataset. You close it yourself. */
-  readonly loader?: DataLoader;
+  readonly loader?: DataLoader | AnyLoader;
   /**
    * Factor of `optimizer.lr` for the update that follows so many completed ones, instead of the curve that `scheduler`
    * describes. A resume asks the same function.
@@ -72,6 +83,8 @@ export interface RuntimeOptions {
   /** Where the nodes meet, in place of what `distributed.repo_id` names. You close it yourself. */
   readonly transport?: Transport;
   readonly hooks?: LoggerOptions["hooks"];
+  /** File for a Chrome trace of where the time goes; true: `trace.json` in `run.output_dir`. Default: none. */
+  readonly profile?: true | string;
   /** Where progress goes; none by default. */
   readonly stream?: LoggerOptions["stream"];
   /** Aborting it ends training after the update in progress, with a checkpoint. */
@@ -116,7 +129,9 @@ export async function buildRuntime(
   };
   try {
     checkRuntimeOptions(options);
-    return await compose(resolveConfig(config as ConfigInput), options, closers, close);
+    const plugins = await loadPlugins(pluginsOf(config));
+    const resolved = resolveConfig(config as ConfigInput, { pluginsLoaded: true });
+    return await compose(resolved, options, plugins, closers, close);
   } catch (error) {
     await close();
     throw error;
@@ -138,16 +153,22 @@ export async function trainFromConfig(
 
 async function compose(
   config: SpeedtronicConfig,
-  options: RuntimeOptions,
+  asked: RuntimeOptions,
+  plugins: LoadedPlugins,
   closers: (() => Promise<unknown> | unknown)[],
   close: () => Promise<void>,
 ): Promise<Runtime> {
+  const options = await withPlugins(config, asked, plugins);
+  const { dataset } = options;
+  if (dataset && dataset !== asked.dataset) closers.push(() => dataset.close?.());
   const recomputes = config.gradient_checkpointing;
   const early = options.model ?? (recomputes ? buildConfiguredModel(config) : undefined);
+  const hasAdapters = config.lora.rank !== null;
   const given = {
     hasDataset: options.dataset !== undefined,
     hasValidation: options.validation !== undefined,
     hasSchedule: options.schedule !== undefined,
+    hasModel: options.model !== undefined,
     hasRecomputation: early?.setGradientCheckpointing !== undefined,
   };
   refuseUnsupported(config, given);
@@ -156,6 +177,7 @@ async function compose(
   closers.push(() => engine.close());
 
   const model = early ?? buildConfiguredModel(config);
+  if (options.model) addConfiguredLora(model, config);
   if (recomputes) model.setGradientCheckpointing?.(true);
   // A model whose values another run holds keeps that state: this engine has none of them to give.
   const hasValues = [...model.namedParameters().values()].every((parameter) => parameter.hasData);
@@ -163,8 +185,18 @@ async function compose(
   const resume = options.resume ?? (config.checkpoint.resume ? "auto" : false);
   // Starting values take time and memory, and a resume overwrites them.
   const initializeOwn = () => {
-    if (!options.model) initialize(model, config.run.seed);
+    if (!options.model && !hasAdapters) initialize(model, config.run.seed);
   };
+  if (hasAdapters) {
+    if (options.initialWeights)
+      throw new ConfigError(
+        "initial weights and lora.rank are both given: name the weights under the adapters with lora.base instead",
+        { code: "lora.initial_weights" },
+      );
+    initializeLora(model, config.run.seed);
+    if (config.lora.base !== null) await loadAdapterBase(model, config.lora.base, config);
+  }
+  const adapters = hasAdapters ? adapterFingerprint(model, config.lora) : undefined;
   if (resume === false) initializeOwn();
   const threads = config.run.threads ?? defaultThreads();
   const modelTitle = options.model ? `the model ${model.constructor.name}` : `model "${config.model.name}"`;
@@ -177,13 +209,20 @@ async function compose(
   const { store, loaded, runId } = await openCheckpoints(config, resume, closers, (message, details) =>
     warnings.push({ message, details }),
   );
+  if (store)
+    await recordConfig(config).catch((error: Error) =>
+      warnings.push({
+        message: `the configuration is not in the run's folder: ${error.message}`,
+        details: {},
+      }),
+    );
   if (resume !== false && !loaded) initializeOwn();
-  const fingerprint = runFingerprint(config, model, data);
+  const fingerprint = runFingerprint(config, model, data, adapters);
   const initial =
     options.initialWeights && !loaded
       ? await loadInitialWeights(model, options.initialWeights, fingerprint.model)
       : undefined;
-  const logger = buildLogger(loggerOptions(config, options, runId));
+  const logger = buildLogger(await loggerOptions(config, { ...options, runId }));
   closers.push(() => logger.close());
   for (const { message, details } of warnings) logger.warning("checkpoint", message, details);
   if (initial) logger.emit("weights_loaded", plainReport(initial));
@@ -194,9 +233,22 @@ async function compose(
     );
   for (const notice of collectUnsupported(config, given).notices)
     logger.warning("config.notice", formatUnsupported(notice));
+  for (const { code, message, details } of data.notices) logger.warning(code, message, details);
+
+  const shapes = adviseShapes(config, model);
+  for (const advice of shapes.advice)
+    logger.emit("shape_warning", { ...advice, alignment: shapes.alignment! });
+  if (shapes.alignment !== null)
+    logger.emit("shape_profile", {
+      device_type: "cpu",
+      precision: "fp32",
+      alignment: shapes.alignment,
+      warning_count: shapes.advice.length,
+    });
 
   const { runtime: engineRuntime, backend } = await engine.describe();
   const environment = currentEnvironment(threads, /^onnxruntime-node (.+)$/.exec(engineRuntime)?.[1]);
+  logger.emit("run_info", await describeRun(config, environment));
   const { optimizer, data: dataConfig, compat, evaluation, checkpoint, run } = config;
   const precision = resolvePrecision(config.precision);
   const generator = isLanguageModel(model)
@@ -222,6 +274,7 @@ async function compose(
     seed: run.seed,
     measuresMfu: backend === "onnx",
     reportsNextLr: compat.lr_metric_next,
+    layerNormsEvery: config.logging.layer_norms,
     resetInnerOptimizer: config.distributed.reset_inner_optimizer,
     ...(options.signal ? { signal: options.signal } : {}),
     ...(coordinator ? { coordinator } : {}),
@@ -241,12 +294,12 @@ async function compose(
           sampling: {
             everySteps: sampling.every_steps,
             atEnd: sampling.at_end,
-            prompt: sampling.prompt,
-            sample: (signal: AbortSignal | undefined) =>
+            prompts: [sampling.prompt, ...sampling.prompts],
+            sample: (prompt: string, signal: AbortSignal | undefined) =>
               generateText({
                 generator,
                 tokenizer: data.tokenizer,
-                prompt: sampling.prompt,
+                prompt,
                 maxNewTokens: sampling.max_new_tokens,
                 temperature: sampling.temperature,
                 topK: sampling.top_k,
@@ -263,6 +316,7 @@ async function compose(
             everySteps: checkpoint.every_steps,
             keepEvery: checkpoint.keep_every,
             acceptDifferences: options.acceptDifferences ?? [],
+            ...(hasAdapters ? { leavesOut: baseNames(model) } : {}),
             config: toPlainConfig(config) as Record<string, unknown>,
             fingerprint,
             environment,
@@ -283,6 +337,8 @@ async function compose(
       micro_batch_size: dataConfig.micro_batch_size,
       block_size: dataConfig.block_size,
       output_dir: run.output_dir,
+      shape_alignment: shapes.alignment,
+      shape_warning_count: shapes.advice.length,
     },
   });
   closers.push(() => trainer.close());
@@ -340,26 +396,22 @@ async function openData(
   const validation = options.validation && new CheckedDataset(options.validation, config.model.vocab_size);
   if (options.loader) {
     const tokenizer = options.tokenizer ?? new ByteTokenizer();
-    return { train: options.loader, validation, tokenizer, fingerprint: { kind: "loader" } };
+    return {
+      train: namedBatches(options.loader),
+      validation,
+      tokenizer,
+      fingerprint: { kind: "loader" },
+      notices: [],
+    };
   }
-  const data = await buildDataloader(dataloaderOptions(config, options));
+  const data = await buildDataloader({
+    ...dataloaderOptions(config, options),
+    onProgress: progressLines((text) => options.stream?.write(text)),
+  });
   closers.push(() => data.train.close());
   return validation ? { ...data, validation } : data;
 }
 
 function isAllZero(model: TrainableModel): boolean {
   return [...model.namedParameters().values()].every((parameter) => parameter.data.every((x) => x === 0));
-}
-
-function loggerOptions(config: SpeedtronicConfig, options: RuntimeOptions, runId: string): LoggerOptions {
-  const { logging } = config;
-  return {
-    runId,
-    level: parseLogLevel(logging.level) ?? "INFO",
-    file: logging.file,
-    jsonFile: logging.json_file,
-    everySteps: logging.every_steps,
-    stream: options.stream ?? null,
-    ...(options.hooks ? { hooks: options.hooks } : {}),
-  };
 }

@@ -1,16 +1,17 @@
 // From a model and the types of a batch to the graphs that an engine runs: one that gives gradients, one that
 // only gives the loss.
 
-import type { ModelOutput, TrainableModel } from "../nn/contract.js";
+import type { TrainableModel } from "../nn/contract.js";
 import { trainEventDocs } from "../observe/events/train.js";
 import { grad } from "../tensor/autodiff/grad.js";
 import type { TensorData } from "../tensor/dtype.js";
 import { formatShape } from "../tensor/shape.js";
-import { input, Tensor } from "../tensor/tensor.js";
-import { withTrace } from "../tensor/trace/context.js";
+import { input, type Tensor } from "../tensor/tensor.js";
+import { type LiveValues, withTrace } from "../tensor/trace/context.js";
 import { type Graph, toGraph } from "../tensor/trace/graph.js";
 import { ModelError } from "../util/errors.js";
-import { countResult, gradientResult, lossResult, parameterFeed } from "./engine/contract.js";
+import { bufferValue, countResult, gradientResult, lossResult, parameterFeed } from "./engine/contract.js";
+import { readOutput, requireTensor } from "./model-output.js";
 import { refuseUnreached, unreachedParameters } from "./reachability.js";
 
 /** Keys that every line of metrics begins with. */
@@ -33,7 +34,8 @@ export function traceTraining(
   batch: BatchTypes,
   { allowsUnreached = false }: TraceTrainingOptions = {},
 ): Graph {
-  return withTrace({ training: true }, () => {
+  const live = liveValuesOf(model);
+  return withTrace({ training: true, live }, () => {
     const results = traceLoss(model, batch);
     const trainable = [...model.namedParameters()].filter(([, parameter]) => parameter.trainable);
     const unreached = unreachedParameters(model.constructor.name, results[lossResult]!, trainable);
@@ -43,13 +45,48 @@ export function traceTraining(
       trainable.map(([, parameter]) => parameter),
     );
     const gradients = trainable.map(([name], i) => [gradientResult(name), grads[i]!] as const);
-    return namedGraph(model, { ...results, ...Object.fromEntries(gradients) });
+    const kept = Object.fromEntries(live.updates);
+    return namedGraph(model, { ...results, ...Object.fromEntries(gradients), ...kept });
   });
 }
 
 /** A graph with the loss and its count of targets, dropout off. */
 export function traceEvaluation(model: TrainableModel, batch: BatchTypes): Graph {
-  return withTrace({ training: false }, () => namedGraph(model, traceLoss(model, batch)));
+  return withTrace({ training: false, live: liveValuesOf(model) }, () =>
+    namedGraph(model, traceLoss(model, batch)),
+  );
+}
+
+/** Live buffers under the names of their feeds and results. */
+function liveValuesOf(model: TrainableModel): LiveValues {
+  const names = new Map<object, string>(
+    [...model.namedBuffers()]
+      .filter(([, { live }]) => live)
+      .map(([name, buffer]) => [buffer, bufferValue(name)]),
+  );
+  return { nameOf: (owner) => names.get(owner), updates: new Map() };
+}
+
+/** The present values of the live buffers that `graph` reads. */
+export function bufferFeeds(model: TrainableModel, graph: Graph): Record<string, TensorData> {
+  const names = new Set(
+    graph.inputs.map(({ name }) => name).filter((name) => name.startsWith(bufferValue(""))),
+  );
+  // Called for every micro-batch, and most models have none.
+  if (names.size === 0) return {};
+  return Object.fromEntries(
+    [...model.namedBuffers()]
+      .map(([name, { value }]) => [bufferValue(name), value] as const)
+      .filter(([name]) => names.has(name)),
+  );
+}
+
+/** Takes over what an update made of live buffers. */
+export function keepBuffers(model: TrainableModel, kept: Readonly<Record<string, TensorData>>): void {
+  for (const [name, { value }] of model.namedBuffers()) {
+    const next = kept[bufferValue(name)];
+    if (next) value.data.set(next.data);
+  }
 }
 
 /** `outputs` as a graph whose parameter feeds have the engine's names. */
@@ -68,20 +105,17 @@ function traceLoss(model: TrainableModel, batch: BatchTypes): Record<string, Ten
   const inputs = Object.fromEntries(
     Object.entries(batch).map(([name, t]) => [name, input(name, t.shape, t.dtype)]),
   );
-  const { lossSum, tokenCount, loss, metrics = {} } = checkedOutput(model, model.forward(inputs));
+  const isList = Object.keys(inputs).every((name, i) => name === String(i));
+  const output: unknown = isList ? callWithList(model, Object.values(inputs)) : model.forward(inputs);
+  // The second item of a list is what the first one is to lead to.
+  const known = isList && inputs["1"] ? { ...inputs, labels: inputs["1"] } : inputs;
+  const { lossSum, tokenCount, loss, metrics } = readOutput(model, output, known);
   const main =
-    lossSum && tokenCount
-      ? { [lossResult]: lossSum, [countResult]: tokenCount }
-      : loss && { [lossResult]: loss };
-  if (!main)
-    throw new ModelError(
-      `${model.constructor.name} gave no loss for inputs ${Object.keys(batch).join(", ")}: return { loss } or { lossSum, tokenCount } from forward`,
-      { code: "model.no_loss" },
-    );
+    lossSum && tokenCount ? { [lossResult]: lossSum, [countResult]: tokenCount } : { [lossResult]: loss! };
   for (const name of Object.keys(metrics)) refuseReserved(model, name);
   const results: Record<string, Tensor> = { ...main, ...metrics };
   for (const [name, t] of Object.entries(results)) {
-    requireTensor(model, `"${name}"`, t);
+    requireTensor(model.constructor.name, `"${name}"`, t);
     if (t.rank !== 0)
       throw new ModelError(
         `${model.constructor.name}: "${name}" must be a scalar, got ${formatShape(t.shape)}: reduce it with sum or mean`,
@@ -91,32 +125,11 @@ function traceLoss(model: TrainableModel, batch: BatchTypes): Record<string, Ten
   return results;
 }
 
-/** What `forward` gave, if it is a record of tensors: it may come from a program without types. */
-function checkedOutput(model: TrainableModel, output: unknown): ModelOutput {
-  const name = model.constructor.name;
-  const fail = (got: string) =>
-    new ModelError(
-      `${name}.forward must return { loss } or { lossSum, tokenCount }, tensors of the inputs it was given; it returned ${got}`,
-      { code: "model.wrong_output", details: { model: name } },
-    );
-  if (output instanceof Promise) {
-    // Nobody waits for it; its failure must not end the process.
-    output.catch(() => undefined);
-    throw fail("a Promise: it must not be async");
-  }
-  if (output instanceof Tensor) throw fail("a tensor alone");
-  if (typeof output !== "object" || output === null) throw fail(String(output));
-  const { lossSum, tokenCount, loss } = output as ModelOutput;
-  for (const [key, value] of Object.entries({ lossSum, tokenCount, loss }))
-    if (value !== undefined) requireTensor(model, key, value);
-  return output as ModelOutput;
-}
-
-function requireTensor(model: TrainableModel, what: string, value: unknown): void {
-  if (value instanceof Tensor) return;
-  throw new ModelError(
-    `${model.constructor.name}: ${what} must be a tensor, got ${typeof value === "object" ? "an object of another kind" : `${typeof value} ${String(value)}`}`,
-    { code: "model.wrong_output", details: { name: what } },
+/** A batch that was a list reaches the model as its arguments, in the list's order. */
+function callWithList(model: TrainableModel, tensors: readonly Tensor[]): unknown {
+  return (model.forward as unknown as (...tensors: readonly Tensor[]) => unknown).apply(
+    model,
+    tensors as Tensor[],
   );
 }
 
@@ -126,6 +139,7 @@ function refuseReserved(model: TrainableModel, name: string): void {
     name === lossResult ||
     name === countResult ||
     name.startsWith(gradientResult("")) ||
+    name.startsWith(bufferValue("")) ||
     lineKeys.has(name) ||
     Object.hasOwn(trainEventDocs.train_step.keys, name);
   if (!isTaken) return;

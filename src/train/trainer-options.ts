@@ -45,8 +45,9 @@ export interface TrainerOptions {
   readonly sampling?: {
     readonly everySteps: number | null;
     readonly atEnd: boolean;
-    readonly prompt: string;
-    sample(signal: AbortSignal | undefined): Promise<string>;
+    /** One sample each. */
+    readonly prompts: readonly string[];
+    sample(prompt: string, signal: AbortSignal | undefined): Promise<string>;
   };
   readonly checkpoints?: CheckpointerOptions;
   readonly coordinator?: SyncCoordinator;
@@ -56,6 +57,8 @@ export interface TrainerOptions {
   readonly signal?: AbortSignal;
   /** Report the next update's learning rate as `lr`. Default false. */
   readonly reportsNextLr?: boolean;
+  /** Updates between two `layer_norms` events. Default null: none. */
+  readonly layerNormsEvery?: number | null;
   /** Measure the machine's matrix peak once, for `mfu`. Default false. */
   readonly measuresMfu?: boolean;
   /** Facts about the run's origin that every checkpoint should carry. */

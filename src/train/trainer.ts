@@ -10,6 +10,7 @@ import { checkSchedule, RunSchedule, type Schedule } from "../schedule/index.js"
 import type { TensorData } from "../tensor/dtype.js";
 import { countFlops } from "../tensor/flops.js";
 import { rngInputName } from "../tensor/trace/context.js";
+import type { Graph } from "../tensor/trace/graph.js";
 import { ConfigError, TrainingError } from "../util/errors.js";
 import { collectGarbage } from "../util/garbage.node.js";
 import { Checkpointer, refreshModel, type SavedState } from "./checkpointer.js";
@@ -21,7 +22,8 @@ import { measurePeakFlops } from "./peak-flops.js";
 import { defaultProgramLimit, ProgramCache } from "./programs.js";
 import type { StopReason, TrainResult } from "./result.js";
 import { fromTrainerState, initialState, type RunState, toTrainerState } from "./state.js";
-import { type BatchTypes, traceEvaluation, traceTraining } from "./trace-model.js";
+import { StepTimes } from "./step-times.js";
+import { type BatchTypes, bufferFeeds, keepBuffers, traceEvaluation, traceTraining } from "./trace-model.js";
 import type { TrainerOptions } from "./trainer-options.js";
 import { replaceState, wholeState } from "./whole-state.js";
 
@@ -44,6 +46,7 @@ export class Trainer {
   #restoredCoordinator = noCoordinatorState;
   #lastEvaluation: { step: number; loss: number; tokens: number } | null = null;
   #consecutiveSkips = 0;
+  #times = new StepTimes();
   #epoch: number;
   /** Whether engine, counters and coordinator are those of one whole step: only then may a failing run be saved. */
   #isWhole = true;
@@ -70,8 +73,9 @@ export class Trainer {
       allowsUnreached = true;
       return graph;
     };
-    this.#training = new ProgramCache(engine, trace, limit);
-    this.#evaluation = new ProgramCache(engine, (types) => traceEvaluation(model, types));
+    const feeds = (graph: Graph) => bufferFeeds(model, graph);
+    this.#training = new ProgramCache(engine, trace, limit, feeds);
+    this.#evaluation = new ProgramCache(engine, (types) => traceEvaluation(model, types), undefined, feeds);
     this.#checkpointer = checkpoints && new Checkpointer(checkpoints, model, engine, logger);
     if (options.extra) this.#state.extra = options.extra;
     const data = options.loader.position();
@@ -149,6 +153,7 @@ export class Trainer {
     const started = performance.now();
     const target = Math.max(this.#state.step, this.#options.maxSteps);
     const isAtTarget = this.#state.step >= target;
+    this.#times = new StepTimes();
     this.#emitStart(target);
     let finalLoss: number | null = null;
     let stop = { kind: "target" } as StopReason;
@@ -179,6 +184,7 @@ export class Trainer {
           elapsed_s: elapsedS(started),
           loss: finalLoss,
           reason: "error",
+          times: this.#times.totals(),
         });
         // An engine that has failed has no values to give.
         await refreshModel(this.#options.model, this.#options.engine).catch(() => undefined);
@@ -195,6 +201,7 @@ export class Trainer {
       tokens,
       reason: stop.kind === "target" ? "target" : stop.cause,
       validation_loss: this.#lastEvaluation?.loss,
+      times: this.#times.totals(),
     });
     return {
       steps: step,
@@ -230,13 +237,16 @@ export class Trainer {
   /** One update and what is due after it. Null when it was skipped. */
   async #step(meter: MeterState, target: number): Promise<number | null> {
     const { lr, gradClip = null, averaging = "targets", loader, coordinator, logger } = this.#options;
+    const { layerNormsEvery } = this.#options;
     const dataStarted = performance.now();
     const batches: LoadedBatch[] = [];
     for (let i = 0; i < (this.#options.accumulationSteps ?? 1); i++) batches.push(await loader.next());
     const dataS = elapsedS(dataStarted);
     this.#noteEpoch(batches);
     const microbatches = [];
+    const compileStarted = performance.now();
     for (const loaded of batches) microbatches.push(await this.#microbatch(loaded, meter));
+    const compileS = elapsedS(compileStarted);
     if (!meter.isWarm) {
       meter.isWarm = true;
       collectGarbage();
@@ -249,21 +259,31 @@ export class Trainer {
       count: this.#state.optimizerUpdates + 1,
       gradClip,
       averaging,
+      layerNorms: layerNormsEvery != null && (this.#state.step + 1) % layerNormsEvery === 0,
     });
+    const [graphS, optimizerS] = [result.times.graphMs / 1000, result.times.updateMs / 1000];
+    this.#times.add("data", dataS);
+    this.#times.add("compile", compileS);
+    this.#times.add("graph", graphS);
+    this.#times.add("optimizer", optimizerS);
     if (!result.applied) {
       this.#skip(result);
       this.#markWhole();
       return null;
     }
     this.#consecutiveSkips = 0;
+    keepBuffers(this.#options.model, result.buffers);
     this.#state.step += 1;
     this.#state.optimizerUpdates += 1;
     for (const { samples, tokens } of batches) {
       this.#state.samples += samples;
       this.#state.tokens += tokens;
     }
+    const syncStarted = performance.now();
     if (coordinator && (await coordinator.afterOptimizerStep(this.#coordinatedRun(), this.#state.step)))
       await this.#afterSync();
+    const syncS = coordinator ? elapsedS(syncStarted) : undefined;
+    if (syncS !== undefined) this.#times.add("sync", syncS);
     this.#markWhole();
     const { step, samples, tokens } = this.#state;
     const nextRate = lr * this.#schedule(step);
@@ -288,8 +308,13 @@ export class Trainer {
       target_tokens: result.targets,
       step_s: rates.stepS,
       data_s: dataS,
+      compile_s: compileS,
+      graph_s: graphS,
+      optimizer_s: optimizerS,
+      sync_s: syncS,
       rss_bytes: process.memoryUsage.rss(),
     });
+    if (result.layers) logger.emit("layer_norms", { step, ...result.layers });
     await this.#periodicWork(meter, step, target);
     return result.loss;
   }
@@ -302,7 +327,11 @@ export class Trainer {
     if (isDue(validation?.everySteps)) await meter.rates.paused(() => this.#evaluate());
     if (isDue(sampling?.everySteps)) await meter.rates.paused(() => this.#sample());
     if (step < target && this.#checkpointer?.isDue(step))
-      await meter.rates.paused(async () => this.#checkpointer!.savePeriodic(await this.#savedState()));
+      await meter.rates.paused(() =>
+        this.#times.during("checkpoint", async () =>
+          this.#checkpointer!.savePeriodic(await this.#savedState()),
+        ),
+      );
   }
 
   /** What the end of a run that reached its target brings. */
@@ -314,9 +343,10 @@ export class Trainer {
 
   async #saveFinal(stop: StopReason): Promise<void> {
     if (this.#state.step === 0 || !this.#checkpointer) return;
-    await this.#checkpointer.saveFinal(
-      await this.#savedState(),
-      stop.kind === "target" ? "final" : stop.cause,
+    const { cause } = stop.kind === "target" ? { cause: "final" } : stop;
+    const checkpointer = this.#checkpointer;
+    await this.#times.during("checkpoint", async () =>
+      checkpointer.saveFinal(await this.#savedState(), cause),
     );
   }
 
@@ -342,7 +372,7 @@ export class Trainer {
     const program = await this.#training.get(batch);
     meter.flops ??= { perToken: countFlops(program.graph) / Math.max(1, targetTokens) };
     const draw = this.#state.microbatches++;
-    const feeds: Record<string, TensorData> = { ...batch };
+    const feeds: Record<string, TensorData> = { ...batch, ...program.feeds() };
     if (program.isRandom)
       feeds[rngInputName] = {
         dtype: "int32",
@@ -382,7 +412,11 @@ export class Trainer {
     );
   }
 
-  async #evaluate(): Promise<void> {
+  #evaluate(): Promise<void> {
+    return this.#times.during("evaluation", () => this.#evaluateAll());
+  }
+
+  async #evaluateAll(): Promise<void> {
     const { validation, engine, logger } = this.#options;
     if (!validation) return;
     const { dataset, batchSize, maxBatches } = validation;
@@ -405,15 +439,22 @@ export class Trainer {
   }
 
   async #sample(): Promise<void> {
+    const { sampling } = this.#options;
+    for (const prompt of sampling?.prompts ?? [])
+      await this.#times.during("sample", () => this.#sampleFrom(prompt));
+  }
+
+  async #sampleFrom(prompt: string): Promise<void> {
     const { sampling, logger } = this.#options;
     const signal = this.#stop;
     if (!sampling || signal.aborted) return;
-    const text = await sampling.sample(signal).catch((error: unknown) => {
+    const started = performance.now();
+    const text = await sampling.sample(prompt, signal).catch((error: unknown) => {
       if (signal.aborted) return undefined;
       throw error;
     });
     if (text === undefined) return;
-    logger.emit("sample", { step: this.#state.step, text, prompt: sampling.prompt });
+    logger.emit("sample", { step: this.#state.step, text, prompt, sample_s: elapsedS(started) });
   }
 
   /** Whether a run that has reached its end still has something to hand over, as after a crash at that moment. */

@@ -7,15 +7,17 @@ import type { TensorData } from "../tensor/dtype.js";
 import { ModelError } from "../util/errors.js";
 import type { TrainEngine } from "./engine/contract.js";
 
-/** The state dict with the engine's values. Tied names get one object; buffers, which the model may change, a copy. */
+/** The state dict with the engine's values, but for the names in `leavesOut`. Tied names get one object; buffers, which the model may change, a copy. */
 export function wholeState(
   model: TrainableModel,
   parameters: ReadonlyMap<string, TensorData>,
+  leavesOut: ReadonlySet<string> = new Set(),
 ): Map<string, TensorData> {
   const values = new Map<StateEntry["owner"], TensorData>();
   for (const [name, parameter] of model.namedParameters()) values.set(parameter, parameters.get(name)!);
   const state = new Map<string, TensorData>();
   for (const { name, owner } of model.stateEntries()) {
+    if (leavesOut.has(name)) continue;
     if ("value" in owner && !values.has(owner))
       values.set(owner, { ...owner.value, data: owner.value.data.slice() });
     state.set(name, values.get(owner)!);

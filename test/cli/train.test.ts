@@ -91,7 +91,7 @@ describe("--resume", () => {
     expect(second.out).toContain("resumed after step 2 from ");
     expect(lastLine(second.out)).toMatch(/^completed steps=4 samples=16 tokens=512 loss=\d/);
 
-    const before = contentOf(output("auto"));
+    const before = contentOf(output("auto/checkpoints"));
     const third = await train("-o", output("auto"), "--max-steps", "4", "--resume");
     expect({ ...third, out: third.out.replaceAll(folder, "<folder>") }).toEqual({
       code: 0,
@@ -101,7 +101,7 @@ describe("--resume", () => {
         "completed steps=4 samples=16 tokens=512 loss=None\n",
       err: "",
     });
-    expect(contentOf(output("auto"))).toEqual(before);
+    expect(contentOf(output("auto/checkpoints"))).toEqual(before);
   });
 
   it("says that bits may differ on another number of threads", async () => {

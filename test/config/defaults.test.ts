@@ -145,7 +145,13 @@ describe("defaults", () => {
   it("are written in the Python order, added sections before the scalars and compat last", () => {
     const order = Object.keys(toPlainConfig(resolveConfig({})));
     expect(order.filter((key) => key in pythonDefaults)).toEqual(Object.keys(pythonDefaults));
-    expect(order.filter((key) => !(key in pythonDefaults))).toEqual(["evaluation", "sampling", "compat"]);
+    expect(order.filter((key) => !(key in pythonDefaults))).toEqual([
+      "evaluation",
+      "sampling",
+      "lora",
+      "plugins",
+      "compat",
+    ]);
     for (const [name, section] of Object.entries(pythonDefaults)) {
       if (typeof section !== "object" || section === null) continue;
       const keys = Object.keys(toPlainConfig(resolveConfig({}))[name] as Plain);
@@ -157,7 +163,7 @@ describe("defaults", () => {
     const sections = Object.fromEntries(
       Object.entries(pythonDefaults).map(([name, value]) => [name, typeof value === "object" ? {} : value]),
     );
-    const parsed = configSchema.parse({ ...sections, evaluation: {}, sampling: {}, compat: {} });
+    const parsed = configSchema.parse({ ...sections, evaluation: {}, sampling: {}, lora: {}, compat: {} });
     expect(parsed.optimizer).toEqual(resolveConfig({}).optimizer);
     expect(parsed.data.block_size).toBeNull();
   });

@@ -89,8 +89,12 @@ describe("what cannot be trained", () => {
       "evaluation.every_steps is 10: there is nothing to evaluate on; hold out a part of the text with data.validation_fraction, such as 0.05",
     ],
     [
-      { shape_validation: { warn_on_cpu: true } },
-      "shape_validation.warn_on_cpu is true: advice on sizes is not built yet; set it to false",
+      { lora: { rank: 4 } },
+      "lora.base is null: adapters to random weights learn nothing, and no trained ones are named; name a run, a checkpoint or a safetensors file, or set lora.rank to null",
+    ],
+    [
+      { lora: { rank: 4, base: "x" }, distributed: { enabled: true, repo_id: "a/b" } },
+      "lora.rank is 4: adapters are trained on one machine only; set it to null, or set distributed.enabled to false",
     ],
   ])("%j", (input, message) => {
     expect(report(input)).toEqual({ refusals: [message], notices: [] });
@@ -112,7 +116,7 @@ describe("what cannot be trained", () => {
     const config = resolveConfig({
       device: "cuda",
       gradient_checkpointing: true,
-      shape_validation: { warn_on_cpu: true },
+      lora: { rank: 4 },
     });
     const error = (() => {
       try {
@@ -129,7 +133,7 @@ describe("what cannot be trained", () => {
       "this configuration cannot be trained here, for 3 reasons",
       '  run.device is "cuda": only the device cpu exists here; use "cpu", or "auto", which means the same',
       expect.stringContaining("gradient_checkpointing is true"),
-      expect.stringContaining("shape_validation.warn_on_cpu is true"),
+      expect.stringContaining("lora.base is null"),
     ]);
   });
 });
@@ -163,6 +167,7 @@ describe("what amounts to something else", () => {
       'optimizer.sgd_nesterov is false: not used: it belongs to the optimizer "sgd"; remove it',
     ],
     [{ distributed: { inner_steps: 10 } }, "distributed: not used: distributed.enabled is false"],
+    [{ lora: { alpha: 16 } }, "lora: not used: lora.rank is null"],
     [
       { sampling: { top_k: 3 } },
       "sampling: not used: neither sampling.every_steps nor sampling.at_end is set",

@@ -56,6 +56,8 @@ const cases: readonly WrongCase[] = [
   { title: "a section where a value belongs", text: "run:\n  seed: {value: 3}\ncompile: {mode: fast}\n" },
   { title: "heads that do not divide", text: "model:\n  d_model: 100\n  n_head: 8\n  n_kv_head: 3\n" },
   { title: "odd head width", text: "model:\n  d_model: 60\n  n_head: 4\n" },
+  { title: "plugins that are no list", text: "plugins: ./mine.ts\n" },
+  { title: "adapters without size or place", text: "lora: {rank: 0, alpha: -1, targets: []}\n" },
   { title: "two widths", text: "model:\n  d_ff: 512\n  mlp_width: 300\n" },
   { title: "batches that do not divide", text: "data:\n  micro_batch_size: 8\n  target_batch_size: 20\n" },
   { title: "block longer than the context", text: "model:\n  max_seq_len: 64\ndata:\n  block_size: 128\n" },

@@ -315,7 +315,10 @@ describe("options", () => {
     [{ microBatchSize: 1.5 }, "data.micro_batch_size must be an integer of at least 1, but is 1.5."],
     [{ validationFraction: 1 }, "data.validation_fraction must be at least 0 and below 1, but is 1."],
     [{ seed: 2 ** 60 }, "data.seed must be a safe integer"],
-    [{ synthetic: false }, "data.synthetic is false, and neither data.text_path nor a dataset is given"],
+    [
+      { synthetic: false },
+      "data.synthetic is false, and neither data.text_path, data.sources nor a dataset is given",
+    ],
   ])("%j is refused", async (options, message) => {
     const building = buildDataloader({ config: { ...base, ...options } });
     await expect(building).rejects.toBeInstanceOf(ConfigError);

@@ -9,8 +9,10 @@ import * as coordinator from "../../examples/custom-coordinator.js";
 import * as dataset from "../../examples/custom-dataset.js";
 import * as gpt2 from "../../examples/gpt2-style.js";
 import * as hooks from "../../examples/hooks.js";
+import * as images from "../../examples/image-classifier.js";
 import * as classifier from "../../examples/mlp-classifier.js";
 import * as recomputing from "../../examples/recomputing-model.js";
+import * as tagger from "../../examples/sequence-tagger.js";
 
 let folder = "";
 beforeAll(() => {
@@ -21,6 +23,21 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 describe("examples", () => {
   it("mlp-classifier: a model without language learns in the same loop", async () => {
     const { loss, accuracy } = await classifier.main({ steps: 150 });
+    expect(loss).toBeLessThan(0.3);
+    expect(accuracy).toBeGreaterThan(0.9);
+  });
+
+  it("image-classifier: convolutions and batch statistics learn, and the statistics are tracked", async () => {
+    const { loss, accuracy, model } = await images.main({ steps: 60 });
+    expect(loss).toBeLessThan(0.3);
+    expect(accuracy).toBeGreaterThan(0.9);
+    const buffers = model.namedBuffers();
+    expect([...buffers.get("features.1.num_batches_tracked")!.value.data]).toEqual([60]);
+    expect(buffers.get("features.5.running_var")!.value.data.some((x) => x !== 1)).toBe(true);
+  });
+
+  it("sequence-tagger: a recurrent network tags sequences of different lengths", async () => {
+    const { loss, accuracy } = await tagger.main({ steps: 40 });
     expect(loss).toBeLessThan(0.3);
     expect(accuracy).toBeGreaterThan(0.9);
   });

@@ -9,6 +9,7 @@ import {
   readdirSync,
   readFileSync,
   rmSync,
+  symlinkSync,
   writeFileSync,
 } from "node:fs";
 import { tmpdir } from "node:os";
@@ -99,6 +100,26 @@ describe("the command", () => {
     expect(trained).toMatch(/\ncompleted steps=4 samples=8 tokens=256 loss=4\.\d+\n$/);
     const args = ["--checkpoint", "runs/smoke", "--prompt", "Hello", "--max-new-tokens", "5"];
     expect(run("npx", ["speedtronic", "generate", ...args], user)).toMatch(/^Hello/);
+  });
+});
+
+describe("a plugin in TypeScript", () => {
+  // Later versions of Node run TypeScript by themselves.
+  const { typescript } = process.features as { typescript?: unknown };
+  it.skipIf(Boolean(typescript))("says what it needs, and is loaded once that is there", () => {
+    writeFileSync(
+      join(user, "curve.ts"),
+      `import { registerSchedule } from "speedtronic/train";
+      const factor: number = 0.5;
+      export const register = (): void => registerSchedule("halved", () => () => factor);`,
+    );
+    writeFileSync(join(user, "plugin.yaml"), "plugins: [./curve.ts]\nscheduler: {name: halved}\n");
+    const args = ["speedtronic", "validate", "--config", "plugin.yaml"];
+    const without = spawnSync("npx", args, { cwd: user, encoding: "utf8", env });
+    expect(without.status).toBe(2);
+    expect(without.stderr).toContain("npm install --save-dev tsx");
+    symlinkSync(join(root, "node_modules/tsx"), join(user, "node_modules/tsx"), "junction");
+    expect(run("npx", args, user)).toContain("name: halved");
   });
 });
 

@@ -52,6 +52,7 @@ describe("the smoke configuration", () => {
     await trainFromConfig(await smokeConfig(outputDir), { hooks: [events.hook] });
     const names = events.names();
     expect(names.filter((name) => !name.startsWith("checkpoint"))).toEqual([
+      "run_info",
       "train_start",
       "train_step:1",
       "train_step:2",
@@ -61,7 +62,7 @@ describe("the smoke configuration", () => {
     ]);
     // Saving goes on beside training, so the first checkpoint is reported when it is safe on disk.
     const place = (name: string) => names.indexOf(name);
-    expect(names).toHaveLength(8);
+    expect(names).toHaveLength(9);
     expect(place("checkpoint:2")).toBeGreaterThan(place("train_step:2"));
     expect(place("checkpoint:4")).toBeGreaterThan(place("checkpoint:2"));
     expect(place("checkpoint:4")).toBe(place("train_end") - 1);
@@ -135,7 +136,7 @@ describe("absolute targets", () => {
         finalLoss: null,
         stop: { kind: "target" },
       });
-      expect(events.names()).toEqual(["resume:4", "train_start", "train_end"]);
+      expect(events.names()).toEqual(["run_info", "resume:4", "train_start", "train_end"]);
       expect(events.of("train_end")[0]).toMatchObject({ steps: 4, loss: null });
     }
     const after = await folderState(join(outputDir, "checkpoints"));

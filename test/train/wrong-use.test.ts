@@ -76,7 +76,7 @@ describe("what forward returns", () => {
       async (model, x) => ({ loss: whole(model, x) }),
       /it returned a Promise: it must not be async/,
     ],
-    ["a tensor", whole, /it returned a tensor alone/],
+    ["a tensor that is no loss", (_, x) => mul(x, x), /the result must be a scalar, got \[/],
     ["a number as loss", () => ({ loss: 3 }), /^Custom: loss must be a tensor, got number 3$/],
     [
       "a number as metric",

@@ -20,7 +20,8 @@ export const doctor: CliCommand = {
       .option("--json", "print checks and findings as JSON")
       .description(
         "Check everything that a run needs before it is started: settings, data, vocabulary, model, memory, disk, speed, " +
-          "and the repository that it shares with other machines. Trains nothing, writes nothing. Exit 1 if it finds a " +
+          "and the repository that it shares with other machines. Trains nothing; " +
+          "tokenises data.sources into their cache, as training does, and writes nothing else. Exit 1 if it finds a " +
           "problem; each finding says what, where, and what to do.",
       )
       .addHelpText(

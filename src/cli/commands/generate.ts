@@ -1,7 +1,7 @@
 // `speedtronic generate`: options only. What they ask for is done by run-generation.ts.
 
 import { type Command, InvalidArgumentError } from "commander";
-import { type CliCommand, requireOptions } from "../command.js";
+import { type CliCommand, collect, requireOptions } from "../command.js";
 import type { GenerateRequest } from "../run-generation.js";
 
 function numberOption(expected: string, accept: (value: number) => boolean): (text: string) => number {
@@ -30,6 +30,7 @@ interface GenerateOptions {
   readonly temperature: number;
   readonly topK: number;
   readonly seed: number;
+  readonly plugin?: readonly string[];
 }
 
 export const generate: CliCommand = {
@@ -42,6 +43,11 @@ export const generate: CliCommand = {
       .option("-t, --temperature <x>", "randomness; 0 always takes the likeliest token", notNegative, 0.8)
       .option("-k, --top-k <k>", "choose among the k likeliest tokens; 0 means all", wholeOrNone, 40)
       .option("--seed <n>", "seed of the choices; the same seed gives the same text", whole, 1234)
+      .option(
+        "--plugin <module>",
+        "module that brings the model, as in plugins of a configuration; may be repeated",
+        collect,
+      )
       .description(
         "Continue a text with a trained model. The prompt and what follows it go to stdout as they are written.",
       )
@@ -58,7 +64,8 @@ Examples:
   async run(command, context): Promise<number> {
     requireOptions(command, ["checkpoint", "prompt"]);
     const options = command.opts<GenerateOptions>();
-    const request: GenerateRequest = { ...options, topK: options.topK === 0 ? null : options.topK };
+    const { plugin: plugins = [], ...rest } = options;
+    const request: GenerateRequest = { ...rest, plugins, topK: options.topK === 0 ? null : options.topK };
     const { runGeneration } = await import("../run-generation.js");
     return runGeneration(request, context);
   },

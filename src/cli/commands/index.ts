@@ -19,6 +19,11 @@ export const commands: readonly CliCommandEntry[] = [
     load: async () => (await import("./schema.js")).schema,
   },
   {
+    name: "completion",
+    summary: "print a script that completes this command line in a shell",
+    load: async () => (await import("./completion.js")).completion,
+  },
+  {
     name: "doctor",
     summary: "check everything that a run needs before it is started",
     load: async () => (await import("./doctor.js")).doctor,
@@ -27,6 +32,16 @@ export const commands: readonly CliCommandEntry[] = [
     name: "plan",
     summary: "say what a run will need: parameters, work, memory, disk, time",
     load: async () => (await import("./plan.js")).plan,
+  },
+  {
+    name: "data",
+    summary: "tokenise data ahead of training",
+    load: async () => (await import("./data/index.js")).data,
+  },
+  {
+    name: "report",
+    summary: "write a page with the curves and settings of runs",
+    load: async () => (await import("./report.js")).report,
   },
   {
     name: "generate",

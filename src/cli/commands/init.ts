@@ -63,7 +63,9 @@ Examples:
           ? `committed ${paths.join(", ")} as ${revision.slice(0, 12)}\n`
           : `${paths.join(", ")}: there already, nothing to do\n`,
       );
-      sayNext(context, repo, options.config, config.data.text_path !== null || config.data.dataset !== null);
+      const { text_path, dataset, sources } = config.data;
+      const hasText = text_path !== null || dataset !== null || sources !== null;
+      sayNext(context, repo, options.config, hasText);
       return ExitCode.ok;
     });
   },

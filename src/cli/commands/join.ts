@@ -83,9 +83,11 @@ async function prepare(repo: string, overrides: readonly Override[], context: Cl
   const isResumed = await hasCheckpoint(config);
   const nodeId = await nodeIdOf(config);
   const data =
-    text === undefined
-      ? `${plural(config.data.num_tokens, "sample")} of random tokens`
-      : `${formatWhole(text.tokens)} tokens in ${text.path}`;
+    text !== undefined
+      ? `${formatWhole(text.tokens)} tokens in ${text.path}`
+      : config.data.sources !== null
+        ? "the documents of data.sources"
+        : `${plural(config.data.num_tokens, "sample")} of random tokens`;
   const verb = isResumed ? "goes on in" : "joins";
   context.out(`${verb} ${title} (${version}) as node ${nodeId}, in ${config.run.output_dir}\n`);
   context.out(`data: ${data}\n`);

@@ -18,6 +18,7 @@ export interface TrainOptions extends ConfigOptions {
   readonly device?: string;
   readonly maxSteps?: string;
   readonly outputDir?: string;
+  readonly profile?: true | string;
 }
 
 /** `--resume` alone, `--resume auto`, `--resume PATH`, or nothing. */
@@ -95,6 +96,10 @@ export const train: CliCommand = {
       .option("-d, --device <device>", optionText("run.device"))
       .option("-n, --max-steps <n>", optionText("run.max_steps"))
       .option("-o, --output-dir <folder>", optionText("run.output_dir"))
+      .option(
+        "--profile [file]",
+        "write where the time goes, as a trace that Perfetto opens (default: trace.json in the output folder)",
+      )
       .description(
         "Train a model as a configuration file says. Ctrl-C saves and stops; a second one stops at once. " +
           "The last line reads: completed steps=… samples=… tokens=… loss=…",
@@ -119,7 +124,13 @@ Examples:
     const { runTraining } = await import("../run-training.js");
     const { acceptDifference: acceptDifferences = [] } = options;
     const initialWeights = await initialWeightsOf(options, command);
-    const request = { config, resume: resumeRequest(options.resume), acceptDifferences };
+    const { profile } = options;
+    const request = {
+      config,
+      resume: resumeRequest(options.resume),
+      acceptDifferences,
+      ...(profile === undefined ? {} : { profile }),
+    };
     return runTraining(initialWeights ? { ...request, initialWeights } : request, context);
   },
 };

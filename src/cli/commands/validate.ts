@@ -1,6 +1,7 @@
 // `speedtronic validate`: is this file right, and what does it come to? Needs no tensor engine, opens no data.
 
 import { type Command, Option } from "commander";
+import type { SpeedtronicConfig } from "../../config/schema.js";
 import type { CliCommand } from "../command.js";
 import { addConfigOptions, type ConfigOptions, readConfig } from "../config-options.js";
 import { ExitCode } from "../exit-codes.js";
@@ -35,6 +36,7 @@ Examples:
     const config = await readConfig(command, context);
     const { formatConfig } = await import("../../config/serialize.js");
     const { collectUnsupported, formatUnsupported } = await import("../../config/unsupported.js");
+    await checkOwnSettings(config);
     context.out(formatConfig(config, options.format));
     const { refusals, notices } = collectUnsupported(config);
     for (const refusal of refusals) {
@@ -44,3 +46,10 @@ Examples:
     return ExitCode.ok;
   },
 };
+
+/** What only the model itself can judge: whether it exists among those of plugins, and its own settings. */
+async function checkOwnSettings({ model, plugins }: SpeedtronicConfig): Promise<void> {
+  if (plugins.length === 0 && Object.keys(model.extra).length === 0) return;
+  const { checkModelExtra } = await import("../../nn/models/registry.js");
+  checkModelExtra(model.name, model.extra);
+}

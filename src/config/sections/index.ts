@@ -7,6 +7,7 @@ import { data } from "./data.js";
 import { distributed } from "./distributed.js";
 import { evaluation } from "./evaluation.js";
 import { logging } from "./logging.js";
+import { lora } from "./lora.js";
 import { model } from "./model.js";
 import { optimizer } from "./optimizer.js";
 import { precision } from "./precision.js";
@@ -30,6 +31,7 @@ export const sections = [
   shapeValidation,
   evaluation,
   sampling,
+  lora,
   root,
   compat,
 ] as const;

@@ -57,6 +57,11 @@ export const model = defineSection({
       null,
       "Exact inner width of the MLP, instead of the rounding rule of d_ff.",
     ),
+    scaled_init: field(
+      flag(),
+      false,
+      "Start what writes to the residual stream smaller, by 1/√(2 · n_layer).",
+    ),
     extra: field(
       mapping(),
       {},

@@ -1,6 +1,7 @@
 // Section `optimizer`: the update rule and what happens when the numbers break.
 
 import * as z from "zod";
+import { customRuleNames } from "../../optim/custom-rule.js";
 import { muonPlusModes } from "../../optim/muon-plus.js";
 import { choice, custom, defineSection, field, flag, orNull, real, whole } from "../field.js";
 
@@ -13,7 +14,8 @@ export const optimizer = defineSection({
     name: field(
       choice(["adamw", "muon", "sgd", "lion"]),
       "adamw",
-      "The update rule; muon updates hidden matrices, and leaves all else to AdamW.",
+      "The update rule; muon updates hidden matrices, and leaves all else to AdamW. Plugins can bring others.",
+      { registered: customRuleNames },
     ),
     lr: field(real({ above: 0 }), 3e-4, "Peak learning rate."),
     betas: field(

@@ -1,6 +1,7 @@
 // Scalars at the root of the file. They form a section without a name, so that one mechanism serves all keys.
 
-import { defineSection, field, flag, whole } from "../field.js";
+import * as z from "zod";
+import { custom, defineSection, field, flag, whole } from "../field.js";
 
 const nullMeansDefault = { nullMeansDefault: true };
 
@@ -22,6 +23,12 @@ export const root = defineSection({
       nullMeansDefault,
     ),
     ooo_streams: field(whole({ min: 1, max: 8 }), 4, "Streams of ooo_backprop."),
+    plugins: field(
+      custom(z.array(z.string().min(1)), "a list of modules, such as [./my-model.ts, some-package]"),
+      [],
+      "Modules that bring models, datasets, tokenizers, optimizers, schedules or hooks; paths begin at this file.",
+      nullMeansDefault,
+    ),
   },
 });
 

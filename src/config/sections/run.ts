@@ -9,7 +9,7 @@ export const run = defineSection({
     name: field(
       text(),
       "speedtronic-run",
-      "A name for people; it is saved with the configuration in every checkpoint.",
+      "A name for people, and of the run's folder where output_dir is not set; it is saved in every checkpoint.",
     ),
     seed: field(
       whole(),
@@ -25,7 +25,7 @@ export const run = defineSection({
     output_dir: field(
       text(),
       "runs",
-      "Folder of everything the run writes; base of relative checkpoint paths.",
+      "Folder of everything the run writes; base of relative checkpoint paths. When left out, and name is set: runs/NAME.",
     ),
     log_every: field(
       orNull(whole({ min: 1 })),

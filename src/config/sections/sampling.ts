@@ -1,6 +1,7 @@
 // Section `sampling`: text written by the model during training, so that people see it learn.
 
-import { defineSection, field, flag, orNull, real, text, whole } from "../field.js";
+import * as z from "zod";
+import { custom, defineSection, field, flag, orNull, real, text, whole } from "../field.js";
 
 export const sampling = defineSection({
   name: "sampling",
@@ -13,6 +14,11 @@ export const sampling = defineSection({
     temperature: field(real({ min: 0 }), 0.8, "Randomness; 0 always takes the likeliest token."),
     top_k: field(orNull(whole({ min: 1 })), 40, "Choose among the k likeliest tokens; null means all."),
     seed: field(orNull(whole()), null, "Seed of the choices; null means run.seed."),
+    prompts: field(
+      custom(z.array(z.string().min(1)), "a list of texts that are not empty"),
+      [],
+      "Further texts to continue, each in a sample of its own.",
+    ),
   },
   checks: [
     {

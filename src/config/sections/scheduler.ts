@@ -1,6 +1,6 @@
 // Section `scheduler`: how the learning rate changes over the run.
 
-import { decayShapes, scheduleNames } from "../../schedule/curve.js";
+import { customScheduleNames, decayShapes, scheduleNames } from "../../schedule/curve.js";
 import { movedEnds } from "../../schedule/run-schedule.js";
 import { choice, defineSection, field, orNull, real, whole } from "../field.js";
 
@@ -14,7 +14,10 @@ export const scheduler = defineSection({
       choice(scheduleNames),
       "cosine",
       "Curve after the warm-up: a decay until max_steps, none, √(warm-up/step), or wsd, the full rate and a decay at the end.",
-      { synonyms: { "inverse-sqrt": "inverse_sqrt", inverse_square_root: "inverse_sqrt", ...wsd } },
+      {
+        synonyms: { "inverse-sqrt": "inverse_sqrt", inverse_square_root: "inverse_sqrt", ...wsd },
+        registered: customScheduleNames,
+      },
     ),
     warmup_steps: field(whole({ min: 0 }), 100, "Steps over which the rate rises linearly to its peak."),
     max_steps: field(

@@ -155,7 +155,12 @@ function requireExportable(model: object): ExportableModel {
 
 async function modelOfCheckpoint(path: string): Promise<Source> {
   const { content, info, skipped } = await loadModel(path);
-  const { model: section, compat } = resolveConfig(content.config as ConfigInput);
+  const { model: section, compat, lora } = resolveConfig(content.config as ConfigInput);
+  if (lora.rank !== null)
+    throw new ConfigError(
+      `${info.path} holds adapters only, not the weights under them: merge both first (speedtronic ckpt merge-lora), and export the result`,
+      { code: "huggingface.adapters", details: { path: info.path } },
+    );
   const model = requireExportable(
     buildModel({ name: section.name, ...modelOptionsFromConfig(section, compat) }),
   );

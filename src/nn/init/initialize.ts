@@ -24,10 +24,12 @@ export function createParameter(
  * same seed and names give the same bits. A shared parameter is drawn once, under its first name. Parameters
  * that were made without an initialiser keep their values.
  * @param seed any safe integer
+ * @param only names of the parameters to draw; default all
  */
-export function initialize(module: Module, seed: number): void {
+export function initialize(module: Module, seed: number, only?: ReadonlySet<string>): void {
   if (!Number.isSafeInteger(seed))
     throw new ModelError(`seed ${seed} is not a safe integer`, { code: "model.seed", details: { seed } });
   for (const [name, parameter] of module.namedParameters())
-    initializers.get(parameter)?.(parameter.data, parameter.shape, new RandomStream(seed, name));
+    if (only?.has(name) ?? true)
+      initializers.get(parameter)?.(parameter.data, parameter.shape, new RandomStream(seed, name));
 }

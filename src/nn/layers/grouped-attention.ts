@@ -10,12 +10,15 @@ import { Module } from "../module.js";
 import { drawDropoutMask } from "./dropout.js";
 import type { RotaryRows } from "./rotary.js";
 import { requireRate, requireSize } from "./sizes.js";
+import { rotateEach, visibleAttention } from "./visible-attention.js";
 
 export interface AttentionContext {
   /** Rotates queries and keys: the rows of the given positions. */
   rotary?: RotaryRows;
   /** bool [B, T]: false hides a key. A query that sees none gives zeros. */
   keyMask?: Tensor;
+  /** bool [B, T, T]: which keys each query sees; takes the place of causality and `keyMask`. */
+  visible?: Tensor;
 }
 
 /** Where a cached step writes, and what it may read. */
@@ -84,10 +87,12 @@ export abstract class GroupedAttention extends Module {
     const { query, key, value } = this.#projectHeads(x_TBD, context.rotary);
     const [T, B] = x_TBD.shape as [number, number, number];
     const dropoutMask = drawDropoutMask([B, this.heads, T, T], this.dropout);
-    const mixed = attention(query, key, value, {
-      ...(context.keyMask && { keyMask: context.keyMask }),
-      ...(dropoutMask && { dropoutMask }),
-    });
+    const mixed = context.visible
+      ? visibleAttention(query, key, value, context.visible, dropoutMask)
+      : attention(query, key, value, {
+          ...(context.keyMask && { keyMask: context.keyMask }),
+          ...(dropoutMask && { dropoutMask }),
+        });
     return { output: this.#mergeHeads(mixed), keyValue: { key, value } };
   }
 
@@ -106,7 +111,11 @@ export abstract class GroupedAttention extends Module {
   #projectHeads(x: Tensor, rotary: RotaryRows | undefined): KeyValue & { query: Tensor } {
     const { query, key, value } = this.project(x);
     const inHeads = (t: Tensor, count: number) => reshape(t, [...x.shape.slice(0, 2), count, this.headWidth]);
-    const rotate = (t: Tensor) => (rotary ? rotaryEmbedding(t, rotary.cos, rotary.sin) : t);
+    const rotate = (t: Tensor) => {
+      if (!rotary) return t;
+      // Rows of a position each, or of a place in the sequence for all of the batch.
+      return (rotary.cos.rank === 2 ? rotaryEmbedding : rotateEach)(t, rotary.cos, rotary.sin);
+    };
     return {
       query: rotate(inHeads(query, this.heads)),
       key: rotate(inHeads(key, this.keyHeads)),

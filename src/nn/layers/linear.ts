@@ -3,7 +3,7 @@
 import { add, matmul, type Parameter, type Tensor } from "../../tensor/index.js";
 import { createParameter } from "../init/initialize.js";
 import { type Initializer, uniform } from "../init/initializers.js";
-import { Module } from "../module.js";
+import { AdaptableLayer } from "./adapter.js";
 import { requireSize } from "./sizes.js";
 
 export interface LinearOptions {
@@ -14,7 +14,7 @@ export interface LinearOptions {
   biasInit?: Initializer;
 }
 
-export class Linear extends Module {
+export class Linear extends AdaptableLayer {
   /** [outputs, inputs] */
   weight: Parameter;
   /** [outputs] */
@@ -33,6 +33,10 @@ export class Linear extends Module {
   /** x: [..., inputs]. Result: [..., outputs]. */
   forward(x: Tensor): Tensor {
     const product = matmul(x, this.weight, { transB: true });
-    return this.bias ? add(product, this.bias) : product;
+    return this.adapted(this.bias ? add(product, this.bias) : product, x);
+  }
+
+  protected override get layout() {
+    return "outputs, inputs" as const;
   }
 }

@@ -6,7 +6,7 @@ import { ModelError } from "../../util/errors.js";
 import { type RotaryScaling, scaleFrequency } from "./rotary-scaling.js";
 import { requireSize } from "./sizes.js";
 
-/** Cosines and sines, each [positions, head width / 2]. */
+/** Cosines and sines, each [positions, head width / 2]; or [T, B, 1, head width / 2], where each position has its own. */
 export interface RotaryRows {
   readonly cos: Tensor;
   readonly sin: Tensor;

@@ -30,13 +30,14 @@ import {
 } from "../contract.js";
 import type { AttentionResult, GroupedAttention } from "../layers/grouped-attention.js";
 import type { RotaryRows } from "../layers/rotary.js";
+import { sameDocument } from "../layers/visible-attention.js";
 import { meanLoss, type SummedLoss } from "../loss.js";
 import { Module } from "../module.js";
 
 /** What a model knows of the positions at hand: rotations for its attention, or vectors to add to the embedding. */
 export interface PositionRows {
   readonly rotary?: RotaryRows;
-  /** [T, 1, D] */
+  /** [T, 1, D], or [T, B, D] where each position has its own. */
   readonly added?: Tensor;
 }
 
@@ -91,21 +92,27 @@ export abstract class CausalDecoder extends Module implements IncrementalModel {
   /**
    * input_ids: int32 [B, T], T ≤ blockSize, each below vocabSize. labels: int32 [B, T], the id that follows each
    * position (−100: none), or [B, T−1]: the last position predicts nothing. attention_mask: [B, T], zero hides a
-   * key; a position that sees no key gets nothing from attention. Gives logits [B, T, V] and, with labels, the
+   * key; a position that sees no key gets nothing from attention. Where several documents share a row, document_ids,
+   * int32 [B, T], says which positions belong together: none sees another document; position_ids, int32 [B, T] below
+   * blockSize, counts positions otherwise than from the start of the row. Gives logits [B, T, V] and, with labels, the
    * loss in nats.
    * @throws ModelError for unknown inputs and for shapes or dtypes that do not fit
    */
   forward(inputs: ModelInputs): ModelOutput {
     checkInputNames(this.title, inputs, {
       required: ["input_ids"],
-      optional: ["labels", "attention_mask"],
+      optional: ["labels", "attention_mask", "position_ids", "document_ids"],
     });
-    const { input_ids, labels, attention_mask } = inputs;
+    const { input_ids, labels, attention_mask, position_ids, document_ids } = inputs;
     const ids_BT = this.#checkIds(input_ids!);
     const keyMask = attention_mask && checkMask(attention_mask, ids_BT);
-    const rows = this.rowsUpTo(ids_BT.shape[1]!);
+    const rows = position_ids
+      ? this.#rowsOf(checkPlaces("position_ids", position_ids, ids_BT))
+      : this.rowsUpTo(ids_BT.shape[1]!);
+    const visible = document_ids && sameDocument(checkPlaces("document_ids", document_ids, ids_BT), keyMask);
+    const mask = visible ? { visible } : keyMask && { keyMask };
     const { x_TBD } = this.#run(ids_BT, rows, (attention, x) =>
-      attention.forwardWithKeys(x, { ...rotaryOf(rows), ...(keyMask && { keyMask }) }),
+      attention.forwardWithKeys(x, { ...rotaryOf(rows), ...mask }),
     );
     const logits = transpose(matmul(x_TBD, this.headWeight(), { transB: true }), [1, 0, 2]);
     if (!labels) return { logits };
@@ -147,6 +154,18 @@ export abstract class CausalDecoder extends Module implements IncrementalModel {
       attention.forwardCached(x, { cache: cache[layer++]!, isNew, isVisible, ...rotaryOf(rows) }),
     );
     return { logits: this.#rowLogits(x_TBD), keyValues };
+  }
+
+  /** What is known of positions that each place of the batch has for itself. */
+  #rowsOf(positions_BT: Tensor): PositionRows {
+    const [B, T] = positions_BT.shape as [number, number];
+    const { rotary, added } = this.rowsUpTo(this.blockSize);
+    const at = (table: Tensor) => gather(table, transpose(positions_BT), 0);
+    const perHead = (table: Tensor) => reshape(at(table), [T, B, 1, table.shape[1]!]);
+    return {
+      ...(rotary && { rotary: { cos: perHead(rotary.cos), sin: perHead(rotary.sin) } }),
+      ...(added && { added: reshape(at(added), [T, B, added.shape[2]!]) }),
+    };
   }
 
   #run(ids_BT: Tensor, rows: PositionRows, attend: Attend): { x_TBD: Tensor; keyValues: KeyValue[] } {
@@ -201,6 +220,17 @@ export abstract class CausalDecoder extends Module implements IncrementalModel {
 
 function rotaryOf({ rotary }: PositionRows): { rotary?: RotaryRows } {
   return rotary ? { rotary } : {};
+}
+
+/** One whole number for each id. */
+function checkPlaces(name: string, places: Tensor, ids_BT: Tensor): Tensor {
+  const [B, T] = ids_BT.shape;
+  if (places.dtype !== "int32" || places.rank !== 2 || places.shape[0] !== B || places.shape[1] !== T)
+    throw new ModelError(
+      `${name} must be int32 [${ids_BT.shape.join(", ")}] as input_ids, got ${places.dtype} [${places.shape.join(", ")}]`,
+      { code: "model.places", details: { name, shape: places.shape, dtype: places.dtype } },
+    );
+  return places;
 }
 
 function checkMask(mask: Tensor, ids_BT: Tensor): Tensor {

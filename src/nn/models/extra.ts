@@ -37,6 +37,56 @@ export function choiceRule<const C extends string>(choices: readonly C[], fallba
   };
 }
 
+export type ExtraRules = Readonly<Record<string, ExtraRule<unknown>>>;
+
+/** Rules by key, or a parser of the whole, such as a zod schema. */
+export type ExtraSchema = ExtraRules | { parse(extra: Readonly<Record<string, unknown>>): unknown };
+
+/**
+ * `extra` as `schema` has it.
+ * @throws ModelError `model.unknown_extra` or `model.extra`; whatever else a parser throws becomes the latter.
+ */
+export function parseExtra(
+  model: string,
+  extra: Readonly<Record<string, unknown>>,
+  schema: ExtraSchema,
+): Readonly<Record<string, unknown>> {
+  const { parse } = schema;
+  if (typeof parse !== "function") return readExtra(model, extra, schema as ExtraRules);
+  let parsed: unknown;
+  try {
+    parsed = parse.call(schema, extra);
+  } catch (error) {
+    if (error instanceof ModelError) throw error;
+    throw new ModelError(`model.extra does not fit the model "${model}": ${problemsOf(error)}`, {
+      code: "model.extra",
+      details: { model, extra },
+      cause: error,
+    });
+  }
+  if (typeof parsed === "object" && parsed !== null && !(parsed instanceof Promise))
+    return parsed as Readonly<Record<string, unknown>>;
+  throw new ModelError(
+    `the schema of model "${model}" must return the settings as a record, got ${parsed instanceof Promise ? "a Promise" : String(parsed)}`,
+    { code: "model.extra_schema", details: { model } },
+  );
+}
+
+/** One line for all; schema libraries list their problems as `issues` with a path and a message. */
+function problemsOf(error: unknown): string {
+  const { issues, message } = (error ?? {}) as {
+    issues?: readonly { path?: readonly PropertyKey[]; message?: string }[];
+    message?: string;
+  };
+  if (!Array.isArray(issues) || issues.length === 0) return message ?? String(error);
+  return issues
+    .map((issue: { path?: readonly PropertyKey[]; message?: string }) => {
+      const path = ["extra", ...(issue.path ?? []).map(String)].join(".");
+      return `${path}: ${issue.message ?? "does not fit"}`;
+    })
+    .join("; ");
+}
+
 /**
  * The value of each rule's key, or its fallback.
  * @throws ModelError `model.unknown_extra` for a key without a rule, `model.extra` for a value that does not fit

@@ -19,6 +19,7 @@ import { ModuleList } from "../containers.js";
 import type { IncrementalModel, KeyValue } from "../contract.js";
 import { createParameter } from "../init/initialize.js";
 import { type Initializer, normal, zeros } from "../init/initializers.js";
+import { AdaptableLayer } from "../layers/adapter.js";
 import { wholeHeadWidth } from "../layers/attention.js";
 import { Dropout } from "../layers/dropout.js";
 import { Embedding } from "../layers/embedding.js";
@@ -51,7 +52,7 @@ export interface Gpt2Extra {
 }
 
 /** y = x · W + b. */
-class Projection extends Module {
+class Projection extends AdaptableLayer {
   /** [inputs, outputs] */
   readonly weight: Parameter;
   /** [outputs] */
@@ -64,7 +65,11 @@ class Projection extends Module {
   }
 
   forward(x: Tensor): Tensor {
-    return add(matmul(x, this.weight), this.bias);
+    return this.adapted(add(matmul(x, this.weight), this.bias), x);
+  }
+
+  protected override get layout() {
+    return "inputs, outputs" as const;
   }
 }
 
@@ -166,10 +171,7 @@ export class Gpt2 extends CausalDecoder {
   constructor(options: Partial<ModelOptions> = {}) {
     super();
     this.options = resolveModelOptions(options);
-    this.extra = readExtra<Gpt2Extra>("gpt2", this.options.extra, {
-      norm_eps: positiveRule(1e-5),
-      activation: choiceRule(gpt2Activations, "gelu_new"),
-    });
+    this.extra = readGpt2Extra(this.options.extra);
     const { vocabSize, blockSize, nLayer, nHead, nKvHead, dModel, dropout, tieWeights } = this.options;
     if (nKvHead !== null && nKvHead !== nHead)
       throw new ModelError(
@@ -214,6 +216,14 @@ export class Gpt2 extends CausalDecoder {
   protected override headWeight(): Parameter {
     return this.lm_head.weight;
   }
+}
+
+/** @throws ModelError for unknown keys and values that do not fit */
+export function readGpt2Extra(extra: Readonly<Record<string, unknown>>): Gpt2Extra {
+  return readExtra<Gpt2Extra>("gpt2", extra, {
+    norm_eps: positiveRule(1e-5),
+    activation: choiceRule(gpt2Activations, "gelu_new"),
+  });
 }
 
 /** `mlpWidth`, or `dFf` as it stands: two matrices instead of three, so nothing is taken off. */

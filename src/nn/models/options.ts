@@ -60,6 +60,7 @@ export interface ModelSection {
   readonly tie_weights: boolean;
   readonly rope_base: number;
   readonly mlp_width?: number | null;
+  readonly scaled_init?: boolean;
   readonly extra?: Readonly<Record<string, unknown>>;
 }
 
@@ -81,6 +82,7 @@ export function modelOptionsFromConfig(
     ropeBase: section.rope_base,
     mlpWidth: section.mlp_width ?? null,
     doubleDropout: compat.double_dropout ?? false,
+    residualScaledInit: section.scaled_init ?? false,
     extra: section.extra ?? {},
   };
 }

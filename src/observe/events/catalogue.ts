@@ -5,6 +5,7 @@ import { type DistributedEvents, distributedEventDocs } from "./distributed.js";
 import type { EventDoc, KeyDoc } from "./doc.js";
 import { type EvaluationEvents, evaluationEventDocs } from "./evaluation.js";
 import { type NoteEvents, noteEventDocs } from "./note.js";
+import { type ShapeEvents, shapeEventDocs } from "./shapes.js";
 import { type TrainEvents, trainEventDocs } from "./train.js";
 
 /** Payload of each event as its emitter gives it. */
@@ -14,6 +15,7 @@ export interface EventMap
     EvaluationEvents,
     DataEvents,
     DistributedEvents,
+    ShapeEvents,
     NoteEvents {}
 
 export type EventName = keyof EventMap;
@@ -25,6 +27,7 @@ export const eventCatalogue: { readonly [E in EventName]: EventDoc } = {
   ...evaluationEventDocs,
   ...dataEventDocs,
   ...distributedEventDocs,
+  ...shapeEventDocs,
   ...noteEventDocs,
 };
 

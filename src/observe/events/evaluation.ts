@@ -15,6 +15,7 @@ export interface EvaluationEvents {
     step: number;
     text: string;
     prompt?: string;
+    sample_s?: number;
   };
 }
 
@@ -37,6 +38,7 @@ export const evaluationEventDocs = {
       step: int("step of the weights used"),
       text: text("the text, prompt not included"),
       prompt: text("text the sample continues"),
+      sample_s: float("seconds that writing it took"),
     },
   },
 } as const satisfies EventDocs<EvaluationEvents>;

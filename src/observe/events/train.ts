@@ -4,6 +4,16 @@
 import { type EventDocs, float, int, object, text } from "./doc.js";
 
 export interface TrainEvents {
+  run_info: {
+    name: string;
+    config: Readonly<Record<string, unknown>>;
+    environment: Readonly<Record<string, unknown>>;
+    git: {
+      readonly commit: string;
+      readonly branch: string | null;
+      readonly changed_files: number;
+    } | null;
+  };
   train_start: {
     start_step: number;
     target_step: number;
@@ -48,7 +58,17 @@ export interface TrainEvents {
     target_tokens?: number;
     step_s?: number;
     data_s?: number;
+    compile_s?: number;
+    graph_s?: number;
+    optimizer_s?: number;
+    sync_s?: number;
     rss_bytes?: number;
+  };
+  layer_norms: {
+    step: number;
+    parameter: Readonly<Record<string, number>>;
+    gradient: Readonly<Record<string, number>>;
+    update: Readonly<Record<string, number>>;
   };
   train_end: {
     steps: number;
@@ -59,6 +79,7 @@ export interface TrainEvents {
     tokens?: number;
     reason?: string;
     validation_loss?: number;
+    times?: Readonly<Record<string, number>>;
   };
   optimizer_step_skipped: {
     step: number;
@@ -71,6 +92,15 @@ export interface TrainEvents {
 }
 
 export const trainEventDocs = {
+  run_info: {
+    doc: "Where the numbers of this run come from. Not shown on the console.",
+    keys: {
+      name: text("run.name"),
+      config: object("the whole configuration, without secrets"),
+      environment: object("versions, processor and threads"),
+      git: object("commit, branch and number of changed files of the working directory, or null"),
+    },
+  },
   train_start: {
     doc: "Training is about to begin: what runs, from where to where, and what was really engaged.",
     keys: {
@@ -118,7 +148,22 @@ export const trainEventDocs = {
       target_tokens: int("tokens in this update that count towards the loss"),
       step_s: float("seconds this update took, pauses excluded"),
       data_s: float("seconds of this update spent waiting for data"),
+      compile_s: float(
+        "seconds of this update spent preparing its graphs: nearly all of it compiling new shapes",
+      ),
+      graph_s: float("seconds of this update in its graphs: forward and backward pass, which are one graph"),
+      optimizer_s: float("seconds of this update spent on gradient norm, clipping and the optimizer"),
+      sync_s: float("seconds of this update spent on exchange with others"),
       rss_bytes: int("resident memory of the process"),
+    },
+  },
+  layer_norms: {
+    doc: "L2 norms of one update, parameter by parameter (logging.layer_norms).",
+    keys: {
+      step: int("number of the update"),
+      parameter: object("norm of each parameter before the update, by name"),
+      gradient: object("norm of its gradient, averaged over the update, before clipping"),
+      update: object("norm of what the update changed"),
     },
   },
   train_end: {
@@ -131,6 +176,9 @@ export const trainEventDocs = {
       tokens: int("tokens seen, cumulative"),
       reason: text("why it ended: target, error, or what stopped it, such as SIGINT"),
       validation_loss: float("last validation loss"),
+      times: object(
+        "seconds of this fit by what they went to: data, compile, graph, optimizer, sync, evaluation, sample, checkpoint, other",
+      ),
     },
   },
   optimizer_step_skipped: {

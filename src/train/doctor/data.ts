@@ -5,7 +5,8 @@ import type { SpeedtronicConfig } from "../../config/schema.js";
 import { buildDataloader } from "../../data/build-dataloader.js";
 import type { LoadedBatch } from "../../data/types.js";
 import { formatCount } from "../../observe/number-text.js";
-import { dataloaderOptions } from "../from-config.js";
+import { dataloaderOptions, type GivenData } from "../from-config.js";
+import { withPlugins } from "../plugins/given.js";
 import type { Findings } from "./finding.js";
 
 /** Ids that text has without a tokenizer. */
@@ -19,11 +20,13 @@ export async function checkData(
   const { data, model, distributed } = config;
   // Which shards a node gets is decided later; the samples are the same.
   const alone = { ...config, distributed: { ...distributed, enabled: false } };
-  const { train, validation } = await buildDataloader(dataloaderOptions(alone));
+  const given = await withPlugins<GivenData>(alone, {}, { hooks: [] });
+  const { train, validation } = await buildDataloader(dataloaderOptions(alone, given));
   try {
     const batch = await train.next();
     const needed = accumulationSteps(config);
-    const source = data.text_path === null ? "data.num_tokens" : "data.text_path";
+    const source =
+      data.text_path !== null ? "data.text_path" : data.sources !== null ? "data.sources" : "data.num_tokens";
     if (train.batchesPerEpoch < needed)
       findings.problem(
         source,
@@ -45,5 +48,6 @@ export async function checkData(
     };
   } finally {
     await train.close();
+    await given.dataset?.close?.();
   }
 }

@@ -5,6 +5,7 @@ import type { SpeedtronicConfig } from "../../config/schema.js";
 import type { LoadedBatch } from "../../data/types.js";
 import type { Transport } from "../../distributed/transports/contract.js";
 import { formatCount, formatDuration } from "../../observe/number-text.js";
+import { loadAdapterBase } from "../adapters.node.js";
 import { openTransport } from "../open-transport.node.js";
 import { type PlannedRun, planRun } from "../plan/plan-run.js";
 import { type Probe, probeSpeed } from "../plan/probe.js";
@@ -64,9 +65,12 @@ export async function diagnose(config: SpeedtronicConfig, options: DiagnoseOptio
     batch = seen.batch;
     return seen.detail;
   });
-  await run("model", () => {
-    planned = planRun(config);
-    const { parameters, flopsPerToken } = planned.plan;
+  await run("model", async () => {
+    const found = planRun(config);
+    if (config.lora.base !== null && config.lora.rank !== null)
+      await loadAdapterBase(found.model, config.lora.base, config);
+    planned = found;
+    const { parameters, flopsPerToken } = found.plan;
     return `${formatCount(parameters)} parameters, ${formatCount(flopsPerToken)} FLOPs per token`;
   });
   let fits = false;

@@ -5,11 +5,14 @@
 import type { OptimizerHyper } from "../../optim/optimizer.js";
 import type { TensorData } from "../../tensor/dtype.js";
 import type { Graph } from "../../tensor/trace/graph.js";
+import type { LayerNorms } from "./layer-norms.js";
 
 /** Feed name of a parameter in every graph given to an engine. */
 export const parameterFeed = (name: string): string => `param.${name}`;
 /** Result name of a parameter's gradient in a training graph. */
 export const gradientResult = (name: string): string => `grad.${name}`;
+/** Feed and result name of a buffer that changes in training. */
+export const bufferValue = (name: string): string => `buffer.${name}`;
 /** Results that every training graph has: scalars. */
 export const lossResult = "loss";
 export const countResult = "count";
@@ -31,6 +34,8 @@ export interface EngineOptions {
   readonly backend: "onnx" | "reference";
   readonly threads: number;
   readonly parameters: readonly EngineParameter[];
+  /** Modules that bring the optimiser, for an engine in a thread of its own. */
+  readonly plugins?: readonly string[];
   /** Absent: the engine only evaluates, and holds neither gradients nor optimiser state. */
   readonly optimizer?: { readonly name: string; readonly hyper: OptimizerHyper };
 }
@@ -51,6 +56,8 @@ export interface UpdateRequest {
   readonly gradClip: number | null;
   /** `targets`: all targets of the update weigh equally. `microbatches`: each microbatch's mean does. */
   readonly averaging: "targets" | "microbatches";
+  /** Measure each parameter, its gradient and its change; costs a copy of all parameters. */
+  readonly layerNorms?: boolean;
 }
 
 export interface UpdateResult {
@@ -64,7 +71,11 @@ export interface UpdateResult {
   readonly gradNorm: number;
   /** Mean over microbatches of each further scalar result. */
   readonly metrics: Readonly<Record<string, number>>;
+  /** What the update made of live buffers, by the names of their feeds. */
+  readonly buffers: Readonly<Record<string, TensorData>>;
   readonly times: { readonly graphMs: number; readonly updateMs: number };
+  /** What `layerNorms` asked for; absent when nothing was changed. */
+  readonly layers?: LayerNorms;
 }
 
 /** A stretch of one parameter's values, or of one slot of the optimiser's state for it. */

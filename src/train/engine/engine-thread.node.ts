@@ -4,6 +4,7 @@ import { parentPort } from "node:worker_threads";
 import type { Graph } from "../../tensor/trace/graph.js";
 import { invariant, SpeedtronicError } from "../../util/errors.js";
 import { collectGarbage } from "../../util/garbage.node.js";
+import { loadEnginePlugins } from "../plugins/run-plugin.node.js";
 import type { EngineOptions, TrainEngine } from "./contract.js";
 import { createLocalEngine } from "./local-engine.node.js";
 
@@ -45,7 +46,9 @@ port.on("message", (request: EngineRequest) => {
 
 async function answer({ method, args }: EngineRequest): Promise<unknown> {
   if (method === "create") {
-    engine = await createLocalEngine(args[0] as EngineOptions);
+    const options = args[0] as EngineOptions;
+    await loadEnginePlugins(options.plugins ?? []);
+    engine = await createLocalEngine(options);
     return undefined;
   }
   // A run that could not be built closes what was never created.

@@ -1,6 +1,6 @@
 // The engine itself, on the thread that makes it. It blocks that thread while graphs run.
 
-import { optimizers } from "../../optim/index.js";
+import { optimizerNamed } from "../../optim/index.js";
 import type { Backend, Executable } from "../../tensor/backends/backend.js";
 import { createOnnxBackend, onnxRuntimeVersion } from "../../tensor/backends/onnx/backend.node.js";
 import { referenceBackend } from "../../tensor/backends/reference/interpreter.js";
@@ -11,6 +11,7 @@ import type { Graph } from "../../tensor/trace/graph.js";
 import { InternalError, invariant, ModelError } from "../../util/errors.js";
 import {
   type ArrayPart,
+  bufferValue,
   countDivisor,
   countResult,
   type EngineOptions,
@@ -23,6 +24,7 @@ import {
   type UpdateRequest,
   type UpdateResult,
 } from "./contract.js";
+import { beforeUpdate, type LayerNorms } from "./layer-norms.js";
 import { ParameterStore } from "./parameter-store.js";
 import { Updater } from "./updater.js";
 
@@ -38,12 +40,13 @@ interface MicrobatchResult {
   readonly loss: number;
   readonly targets: number;
   readonly metrics: Record<string, number>;
+  readonly buffers: Record<string, TensorData>;
 }
 
 export async function createLocalEngine(options: EngineOptions): Promise<TrainEngine> {
   const kernels = await loadKernels();
   const { optimizer } = options;
-  const ruleOf = (rule = optimizer?.name ?? "") => optimizers[rule];
+  const ruleOf = (rule = optimizer?.name ?? "") => optimizerNamed(rule);
   for (const rule of new Set([undefined, ...options.parameters.map((parameter) => parameter.rule)]))
     if (optimizer && !ruleOf(rule))
       throw new InternalError(`no optimizer ${rule ?? optimizer.name}`, { code: "internal.optimizer" });
@@ -101,8 +104,14 @@ class LocalEngine implements TrainEngine {
     invariant(updater, "an engine without optimizer cannot update");
     const started = performance.now();
     const results: MicrobatchResult[] = [];
-    for (const [index, microbatch] of request.microbatches.entries())
-      results.push(await this.#accumulate(microbatch, index === 0, request.averaging));
+    // What one micro-batch makes of a running statistic, the next one reads.
+    const buffers: Record<string, TensorData> = {};
+    for (const [index, { feeds, ...microbatch }] of request.microbatches.entries()) {
+      const fed = { ...microbatch, feeds: { ...feeds, ...buffers } };
+      const result = await this.#accumulate(fed, index === 0, request.averaging);
+      Object.assign(buffers, result.buffers);
+      results.push(result);
+    }
     const graphDone = performance.now();
 
     const targets = results.reduce((sum, r) => sum + r.targets, 0);
@@ -112,7 +121,9 @@ class LocalEngine implements TrainEngine {
     const loss = means.reduce((sum, x) => sum + x, 0) / divisor;
     const gradNorm = this.#gradientNorm() / divisor;
     const applied = Number.isFinite(loss) && Number.isFinite(gradNorm);
+    let layers: (() => LayerNorms) | undefined;
     if (applied) {
+      if (request.layerNorms) layers = beforeUpdate(this.store, divisor);
       const { gradClip } = request;
       const clip = gradClip === null ? 1 : Math.min(1, gradClip / (gradNorm + 1e-6));
       const step = { lr: request.lr, count: request.count, gradScale: clip / divisor };
@@ -124,7 +135,9 @@ class LocalEngine implements TrainEngine {
       targets,
       gradNorm,
       metrics: averageMetrics(results),
+      buffers,
       times: { graphMs: graphDone - started, updateMs: performance.now() - graphDone },
+      ...(layers && { layers: layers() }),
     };
   }
 
@@ -249,10 +262,14 @@ class LocalEngine implements TrainEngine {
       else if (weight !== 1) kernels.scale(arrays.gradients, arrays.trainable, weight);
     }
     const metrics: Record<string, number> = {};
+    const buffers: Record<string, TensorData> = {};
     const own = new Set([lossResult, countResult, ...gradients.map(gradientResult)]);
-    for (const [name, { data, shape }] of Object.entries(results))
-      if (shape.length === 0 && !own.has(name)) metrics[name] = data[0]!;
-    return { loss, targets, metrics };
+    for (const [name, result] of Object.entries(results)) {
+      if (own.has(name)) continue;
+      if (name.startsWith(bufferValue(""))) buffers[name] = copyOf(result);
+      else if (result.shape.length === 0) metrics[name] = result.data[0]!;
+    }
+    return { loss, targets, metrics, buffers };
   }
 
   #gradientNorm(): number {

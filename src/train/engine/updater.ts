@@ -1,7 +1,7 @@
 // Runs the rules of the optimiser over all regions of a store, and has the matrix products that Muon needs done by
 // the engine's backend: one compiled graph per shape of a stack of matrices.
 
-import { optimizers } from "../../optim/index.js";
+import { optimizerNamed } from "../../optim/index.js";
 import {
   directionFeed,
   orthogonalizeGraph,
@@ -50,7 +50,7 @@ export class Updater {
           decays,
           tensors,
         };
-        const optimizer = optimizers[rule];
+        const optimizer = optimizerNamed(rule);
         invariant(optimizer, `rule ${rule} is in the table`);
         await optimizer.update(bank.kernels, region, hyper, step, workspace);
       }
@@ -70,7 +70,7 @@ export class Updater {
     const { name, hyper } = this.options;
     const lengths = (matrices: boolean) =>
       regions
-        .filter(({ rule = name }) => !matrices || optimizers[rule]?.isForMatrices === true)
+        .filter(({ rule = name }) => !matrices || optimizerNamed(rule)?.isForMatrices === true)
         .flatMap(({ tensors }) => tensors.map(({ length }) => length));
     const ofMatrices = lengths(true);
     const total = ofMatrices.reduce((sum, length) => sum + length, 0);
@@ -88,6 +88,7 @@ export class Updater {
       direction,
       result,
       capacity,
+      values: (offset, length) => bank.float32(offset, length),
       orthogonalize: (count, rows, columns) =>
         this.#orthogonalize(bank, direction, result, { count, rows, columns }),
     };

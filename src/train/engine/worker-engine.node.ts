@@ -5,6 +5,7 @@ import type { Worker } from "node:worker_threads";
 import type { TensorData } from "../../tensor/dtype.js";
 import type { Graph } from "../../tensor/trace/graph.js";
 import {
+  ConfigError,
   DataError,
   InternalError,
   ModelError,
@@ -149,6 +150,7 @@ const errorClasses: Readonly<
   ModelError,
   OperatorError: ModelError,
   DataError,
+  ConfigError,
   TrainingError,
 };
 

@@ -42,8 +42,10 @@ export function joinConfig(run: SharedRun, options: JoinOptions): SpeedtronicCon
     { path: "distributed.role", value: "worker", option: "speedtronic join" },
     { path: "distributed.repo_id", value: repo, option: "speedtronic join" },
   ]);
-  const hasText = source.entries.get("data.text_path")?.value ?? source.entries.get("data.dataset")?.value;
-  if (needsText(shared) && (hasText === undefined || hasText === null)) {
+  const hasText = ["data.text_path", "data.dataset", "data.sources"]
+    .map((path) => source.entries.get(path)?.value)
+    .find((value) => value !== undefined && value !== null);
+  if (needsText(shared) && hasText === undefined) {
     throw new ConfigError(
       `the run in ${title} trains on text, and each node brings its own: name it with --data`,
       {

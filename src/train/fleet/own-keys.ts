@@ -4,16 +4,21 @@
 
 /** Canonical paths. */
 export const OWN_KEYS: ReadonlySet<string> = new Set([
+  // Code to run: nobody else's business.
+  "plugins",
   "run.output_dir",
   "run.device",
   "run.threads",
   "data.text_path",
   "data.dataset",
+  "data.sources",
+  "data.cache_dir",
   "data.num_workers",
   "data.prefetch_factor",
   "data.pin_memory",
   "logging.file",
   "logging.json_file",
+  "logging.sinks",
   "checkpoint.directory",
   "checkpoint.resume",
   "distributed.enabled",

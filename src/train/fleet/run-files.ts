@@ -23,8 +23,8 @@ const CONFIG_HEAD = `# The configuration that all nodes of this run share, as "s
 
 /** Without secrets and without what is this machine's own. Where the run trains on a text, each node brings its own. */
 export function encodeSharedConfig(config: SpeedtronicConfig): string {
-  const { text_path, dataset, synthetic } = config.data;
-  const hasText = text_path !== null || dataset !== null;
+  const { text_path, dataset, sources, synthetic } = config.data;
+  const hasText = text_path !== null || dataset !== null || sources !== null;
   const plain: Record<string, PlainValue> = {};
   for (const [name, value] of Object.entries(toPlainConfig(config))) {
     if (typeof value !== "object" || value === null || Array.isArray(value)) {

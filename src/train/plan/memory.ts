@@ -3,7 +3,7 @@
 import { accumulationSteps, effectiveMaxSteps } from "../../config/derived.js";
 import type { SpeedtronicConfig } from "../../config/schema.js";
 import type { TrainableModel } from "../../nn/contract.js";
-import { optimizers } from "../../optim/index.js";
+import { optimizerNamed } from "../../optim/index.js";
 import { sizeOf } from "../../tensor/shape.js";
 import { parameterRules } from "../optimizer-options.js";
 
@@ -47,7 +47,7 @@ export function stateBytes(config: SpeedtronicConfig, model: TrainableModel): St
     weights += bytes;
     if (!parameter.trainable) continue;
     trainable += bytes;
-    moments += bytes * optimizers[rules.get(name) ?? config.optimizer.name]!.slots.length;
+    moments += bytes * optimizerNamed(rules.get(name) ?? config.optimizer.name)!.slots.length;
   }
   return { weights, trainable, moments };
 }
@@ -66,7 +66,7 @@ export function planMemory(config: SpeedtronicConfig, state: StateBytes, activat
   return { ...parts, total: Object.values(parts).reduce((sum, bytes) => sum + bytes, 0) };
 }
 
-export function planDisk(config: SpeedtronicConfig, { weights, moments }: StateBytes): DiskPlan {
+export function planDisk(config: SpeedtronicConfig, { weights, trainable, moments }: StateBytes): DiskPlan {
   const { enabled, every_steps, keep_last, keep_best, keep_every } = config.checkpoint;
   if (!enabled) return { perCheckpoint: 0, checkpoints: 0, total: 0 };
   const steps = effectiveMaxSteps(config);
@@ -74,6 +74,7 @@ export function planDisk(config: SpeedtronicConfig, { weights, moments }: StateB
   const milestones = keep_every === null ? 0 : Math.floor(steps / keep_every);
   const kept = keep_last === null ? made : keep_last + Number(keep_best) + milestones;
   const checkpoints = Math.min(kept, made) + 1;
-  const perCheckpoint = weights + moments;
+  // Of adapters, not of what is under them.
+  const perCheckpoint = (config.lora.rank === null ? weights : trainable) + moments;
   return { perCheckpoint, checkpoints, total: checkpoints * perCheckpoint };
 }

@@ -11,6 +11,7 @@ import { moveToEngine } from "../checkpointer.js";
 import { WorkerEngine } from "../engine/worker-engine.node.js";
 import { defaultThreads } from "../environment.node.js";
 import { engineOptions } from "../from-config.js";
+import { bufferFeeds } from "../trace-model.js";
 
 export interface Probe {
   /** Seconds of one update, with all its micro-batches. */
@@ -53,7 +54,7 @@ export async function probeSpeed(
     const isRandom = graph.inputs.some(({ name }) => name === rngInputName);
     const update = (count: number) => {
       const draw = { dtype: "int32" as const, shape: [2], data: Int32Array.of(config.run.seed, count) };
-      const feeds = { ...batch, ...(isRandom && { [rngInputName]: draw }) };
+      const feeds = { ...batch, ...bufferFeeds(model, graph), ...(isRandom && { [rngInputName]: draw }) };
       return engine.update({
         microbatches: [{ program, feeds, weight: targetTokens }],
         lr: 0,

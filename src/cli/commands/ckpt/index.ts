@@ -68,6 +68,11 @@ Examples:
       load: async () => (await import("./merge.js")).merge,
     },
     {
+      name: "merge-lora",
+      summary: "one model out of adapters and the weights under them",
+      load: async () => (await import("./merge-lora.js")).mergeLora,
+    },
+    {
       name: "shard",
       summary: "a sharded set out of one file",
       load: async () => (await import("./shard.js")).shard,
