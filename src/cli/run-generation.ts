@@ -47,6 +47,7 @@ export async function runGeneration(request: GenerateRequest, context: CliContex
     const model = requireLanguageModel(trained);
     const tokenizer = await namedTokenizer(trained.config);
     if (tokenizer === undefined) checkVocabulary(request.prompt, model, context);
+    else checkIds(tokenizer.encode(request.prompt), model);
     await writeText(request, trained, model, tokenizer ?? new ByteTokenizer(), stop.signal, context);
     return exitCodeOfStop(stop.signal.reason);
   } finally {
@@ -99,6 +100,17 @@ function checkVocabulary(prompt: string, { vocabSize }: LanguageModel, context: 
     context.err(
       `speedtronic: warning: the model knows ${vocabSize} ids, text has ${bytes} bytes: ids from ${bytes} on are written as \uFFFD\n`,
     );
+}
+
+/** The tokenizer's file may have been exchanged since the model was trained. */
+function checkIds(ids: Int32Array, { vocabSize }: LanguageModel): void {
+  const id = ids.find((one) => one >= vocabSize);
+  if (id === undefined) return;
+  throw new DataError(
+    `data.tokenizer gives the prompt the id ${id}, but the vocabulary of this model ends at id ${vocabSize - 1}: use the ` +
+      "tokenizer that the model was trained with",
+    { code: "data.vocabulary_too_small", details: { id, vocabSize } },
+  );
 }
 
 function unknownByte(character: string, byte: number, offset: number, vocabSize: number): DataError {

@@ -2,9 +2,7 @@
 
 import { randomUUID } from "node:crypto";
 import { join } from "node:path";
-import { configFingerprint } from "../config/fingerprint.js";
 import type { SpeedtronicConfig } from "../config/schema.js";
-import { ByteTokenizer } from "../data/byte-tokenizer.js";
 import { maxFileBytes } from "../distributed/node/max-file-bytes.js";
 import { openStateFolder } from "../distributed/node/state-folder.node.js";
 import type { Transport } from "../distributed/transports/contract.js";
@@ -16,6 +14,7 @@ import type { TensorData } from "../tensor/dtype.js";
 import { Aggregation } from "./aggregation.node.js";
 import { bufferPolicies } from "./buffer-policies.js";
 import { buildConfiguredModel } from "./configured-model.js";
+import { expectedFingerprint } from "./fleet/expected-model.js";
 import { loggerOptions } from "./logger-options.js";
 import { openTransport } from "./open-transport.node.js";
 
@@ -63,12 +62,6 @@ export async function runAggregator(request: AggregatorRequest): Promise<Aggrega
     });
     try {
       const model = buildConfiguredModel(config);
-      const { vocabSize } = new ByteTokenizer({ vocabSize: config.model.vocab_size });
-      const fingerprint = configFingerprint(config, {
-        model,
-        tokenizer: { kind: "byte", vocabSize },
-        data: null,
-      });
       const aggregation = await Aggregation.start(
         {
           config,
@@ -76,7 +69,7 @@ export async function runAggregator(request: AggregatorRequest): Promise<Aggrega
           logger,
           folder: join(folder.path, "master"),
           masterId: folder.nodeId,
-          fingerprint: fingerprint.model,
+          fingerprint: await expectedFingerprint(config, model),
           bufferPolicies: bufferPolicies(model, config),
           maxStateBytes: maxFileBytes(model.stateEntries().map(({ name, owner }) => [name, shapeOf(owner)])),
           initialState: async () => drawnState(model, config.run.seed),

@@ -106,7 +106,7 @@ async function chooseConfig(command: Command, context: CliContext): Promise<Spee
       advice: "publish it with speedtronic aggregate --config and a configuration of your own",
     }),
   );
-  return aggregatorConfig(run, {
+  return await aggregatorConfig(run, {
     repo,
     title,
     overrides: set,

@@ -72,7 +72,7 @@ async function prepare(repo: string, overrides: readonly Override[], context: Cl
   const run = await using(transport, readSharedRun);
   for (const path of run.shared.ignored)
     warn(`${path} in the run's configuration has no effect: it is each machine's own`);
-  const config = joinConfig(run, {
+  const config = await joinConfig(run, {
     repo,
     title,
     overrides,

@@ -4,15 +4,24 @@ import { configFingerprint } from "../../config/fingerprint.js";
 import type { SpeedtronicConfig } from "../../config/schema.js";
 import { ByteTokenizer } from "../../data/byte-tokenizer.js";
 import { fingerprintDifferences, type ModelFingerprint } from "../../distributed/protocol/fingerprint.js";
+import type { TrainableModel } from "../../nn/contract.js";
 import { buildConfiguredModel } from "../configured-model.js";
+import { tokenizerFingerprint } from "../fingerprint.js";
+import { namedTokenizer } from "../plugins/given.js";
 import { RunError } from "./errors.js";
 
-/** The fingerprint that a training node of this configuration puts into its deltas. */
-export function expectedFingerprint(config: SpeedtronicConfig): ModelFingerprint {
-  const { vocabSize } = new ByteTokenizer({ vocabSize: config.model.vocab_size });
+/**
+ * The fingerprint that a training node of this configuration puts into its deltas.
+ * @throws DataError if `data.tokenizer` cannot be read
+ */
+export async function expectedFingerprint(
+  config: SpeedtronicConfig,
+  configured: TrainableModel = buildConfiguredModel(config),
+): Promise<ModelFingerprint> {
+  const bytes = new ByteTokenizer({ vocabSize: config.model.vocab_size });
   const { model } = configFingerprint(config, {
-    model: buildConfiguredModel(config),
-    tokenizer: { kind: "byte", vocabSize },
+    model: configured,
+    tokenizer: tokenizerFingerprint((await namedTokenizer(config)) ?? bytes),
     data: null,
   });
   // Through JSON: fields without a value are left out.

@@ -39,7 +39,7 @@ export interface InitResult {
 
 /** @throws RunError `run.public_repository`, `run.already_set_up`, `run.other_model`, `run.busy`; TransportError. */
 export async function initRun({ transport, config, signal, ...options }: InitOptions): Promise<InitResult> {
-  const model = expectedFingerprint(config);
+  const model = await expectedFingerprint(config);
   const files = new Map([
     [CONFIG_PATH, encodeSharedConfig(config)],
     [FINGERPRINT_PATH, encodeFingerprint(model)],

@@ -32,7 +32,7 @@ export interface JoinOptions {
  * The complete configuration of this node.
  * @throws ConfigError; RunError `run.other_model`; ModelError.
  */
-export function joinConfig(run: SharedRun, options: JoinOptions): SpeedtronicConfig {
+export async function joinConfig(run: SharedRun, options: JoinOptions): Promise<SpeedtronicConfig> {
   const { shared } = run;
   const { repo, title, overrides } = options;
   const source = applyOverrides(shared.source, [
@@ -60,7 +60,7 @@ export function joinConfig(run: SharedRun, options: JoinOptions): SpeedtronicCon
  * The same for a machine that publishes the run's versions. It needs no text.
  * @throws ConfigError; RunError `run.other_model`; ModelError.
  */
-export function aggregatorConfig(run: SharedRun, options: JoinOptions): SpeedtronicConfig {
+export async function aggregatorConfig(run: SharedRun, options: JoinOptions): Promise<SpeedtronicConfig> {
   const { repo, overrides } = options;
   const option = "speedtronic aggregate";
   const source = applyOverrides(run.shared.source, [
@@ -74,14 +74,14 @@ export function aggregatorConfig(run: SharedRun, options: JoinOptions): Speedtro
   return resolveOfRun(run, options, source);
 }
 
-function resolveOfRun(
+async function resolveOfRun(
   { fingerprint, head }: SharedRun,
   { title, onWarning }: JoinOptions,
   source: ConfigSource,
-): SpeedtronicConfig {
+): Promise<SpeedtronicConfig> {
   const config = resolveConfig(source, onWarning === undefined ? {} : { onWarning });
   refuseUnsupported(config);
-  const ours = expectedFingerprint(config);
+  const ours = await expectedFingerprint(config);
   const advice = "Leave the model as the run has it, or update speedtronic if you did not change it";
   requireSameModel(ours, { fingerprint, where: `fingerprint.json of ${title}` }, advice);
   const version = head && `version ${head.record.outerStep} in ${title}`;

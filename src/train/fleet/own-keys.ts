@@ -12,6 +12,7 @@ export const OWN_KEYS: ReadonlySet<string> = new Set([
   "data.text_path",
   "data.dataset",
   "data.sources",
+  "data.tokenizer",
   "data.cache_dir",
   "data.num_workers",
   "data.prefetch_factor",
