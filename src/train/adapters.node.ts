@@ -8,12 +8,32 @@ import { loadWeights } from "../checkpoint/load-weights.js";
 import type { LoraConfig, SpeedtronicConfig } from "../config/schema.js";
 import type { TrainableModel } from "../nn/contract.js";
 import type { ExtraState } from "../nn/extra-state.js";
-import { loraParameterNames } from "../nn/lora.js";
-import { CheckpointError, ModelError } from "../util/errors.js";
+import { initializeLora, loraParameterNames } from "../nn/lora.js";
+import { CheckpointError, ConfigError, ModelError } from "../util/errors.js";
 import { openInitialWeights } from "./initial-weights.node.js";
 
 /** Settings of a model that change what its weights mean and not their shapes. */
 const decisive = ["n_head", "n_kv_head", "rope_base", "tie_weights", "extra"];
+
+/**
+ * Starts the adapters of `model` and loads the weights under them. Returns what a run with them is told by.
+ * @throws ConfigError `lora.initial_weights`; as {@link loadAdapterBase}
+ */
+export async function startAdapters(
+  model: TrainableModel,
+  config: SpeedtronicConfig,
+  { hasInitialWeights }: { readonly hasInitialWeights: boolean },
+): Promise<Record<string, unknown>> {
+  if (hasInitialWeights)
+    throw new ConfigError(
+      "initial weights and lora.rank are both given: name the weights under the adapters with lora.base instead",
+      { code: "lora.initial_weights" },
+    );
+  const { lora, run } = config;
+  initializeLora(model, run.seed);
+  if (lora.base !== null) await loadAdapterBase(model, lora.base, config);
+  return adapterFingerprint(model, lora);
+}
 
 /**
  * Loads the weights in `path` under the adapters of `model`, which stay as they are.

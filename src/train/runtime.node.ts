@@ -17,12 +17,10 @@ import type { TrainableModel } from "../nn/contract.js";
 import { Generator } from "../nn/generate/generator.js";
 import { generateText } from "../nn/generate/text.js";
 import { initialize } from "../nn/init/initialize.js";
-import { initializeLora } from "../nn/lora.js";
 import { buildLogger, type LoggerOptions } from "../observe/build-logger.node.js";
 import type { MetricLogger } from "../observe/metric-logger.js";
 import type { Schedule } from "../schedule/index.js";
-import { ConfigError } from "../util/errors.js";
-import { adapterFingerprint, baseNames, loadAdapterBase } from "./adapters.node.js";
+import { baseNames, startAdapters } from "./adapters.node.js";
 import { bufferPolicies } from "./buffer-policies.js";
 import { checkRuntimeOptions } from "./check-runtime-options.js";
 import { giveBack, moveToEngine, refreshModel } from "./checkpointer.js";
@@ -46,7 +44,7 @@ import { resolvePrecision } from "./precision.js";
 import { recordConfig } from "./record-config.node.js";
 import type { TrainResult } from "./result.js";
 import { describeRun } from "./run-info.node.js";
-import { adviseShapes } from "./shape-advice.js";
+import { reportShapes } from "./shape-advice.js";
 import { hashCorpus } from "./shared-corpus.node.js";
 import { progressLines } from "./source-options.node.js";
 import { Trainer } from "./trainer.js";
@@ -187,16 +185,8 @@ async function compose(
   const initializeOwn = () => {
     if (!options.model && !hasAdapters) initialize(model, config.run.seed);
   };
-  if (hasAdapters) {
-    if (options.initialWeights)
-      throw new ConfigError(
-        "initial weights and lora.rank are both given: name the weights under the adapters with lora.base instead",
-        { code: "lora.initial_weights" },
-      );
-    initializeLora(model, config.run.seed);
-    if (config.lora.base !== null) await loadAdapterBase(model, config.lora.base, config);
-  }
-  const adapters = hasAdapters ? adapterFingerprint(model, config.lora) : undefined;
+  const hasInitialWeights = options.initialWeights !== undefined;
+  const adapters = hasAdapters ? await startAdapters(model, config, { hasInitialWeights }) : undefined;
   if (resume === false) initializeOwn();
   const threads = config.run.threads ?? defaultThreads();
   const modelTitle = options.model ? `the model ${model.constructor.name}` : `model "${config.model.name}"`;
@@ -235,16 +225,7 @@ async function compose(
     logger.warning("config.notice", formatUnsupported(notice));
   for (const { code, message, details } of data.notices) logger.warning(code, message, details);
 
-  const shapes = adviseShapes(config, model);
-  for (const advice of shapes.advice)
-    logger.emit("shape_warning", { ...advice, alignment: shapes.alignment! });
-  if (shapes.alignment !== null)
-    logger.emit("shape_profile", {
-      device_type: "cpu",
-      precision: "fp32",
-      alignment: shapes.alignment,
-      warning_count: shapes.advice.length,
-    });
+  const shapes = reportShapes(logger, config, model);
 
   const { runtime: engineRuntime, backend } = await engine.describe();
   const environment = currentEnvironment(threads, /^onnxruntime-node (.+)$/.exec(engineRuntime)?.[1]);

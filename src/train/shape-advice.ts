@@ -6,6 +6,7 @@ import type { TrainableModel } from "../nn/contract.js";
 import { AdaptableLayer } from "../nn/layers/adapter.js";
 import { Embedding } from "../nn/layers/embedding.js";
 import { mlpWidthOf, modelOptionsFromConfig } from "../nn/models/options.js";
+import type { MetricLogger } from "../observe/metric-logger.js";
 
 export interface ShapeAdvice {
   readonly code: "batch_alignment" | "sequence_alignment" | "model_alignment" | "vocab_alignment";
@@ -38,6 +39,25 @@ export function adviseShapes(config: SpeedtronicConfig, model: TrainableModel): 
     ...widthAdvice(config, model, alignment, checks),
   ];
   return { alignment, advice };
+}
+
+/** The advice as events of a run that starts. */
+export function reportShapes(
+  logger: MetricLogger,
+  config: SpeedtronicConfig,
+  model: TrainableModel,
+): ShapeReport {
+  const report = adviseShapes(config, model);
+  const { alignment, advice } = report;
+  if (alignment === null) return report;
+  for (const one of advice) logger.emit("shape_warning", { ...one, alignment });
+  logger.emit("shape_profile", {
+    device_type: "cpu",
+    precision: "fp32",
+    alignment,
+    warning_count: advice.length,
+  });
+  return report;
 }
 
 const why = (alignment: number): string =>

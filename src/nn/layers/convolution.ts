@@ -101,36 +101,29 @@ export class Conv1d extends Module {
   }
 }
 
-/** The largest value of each window. */
-export class MaxPool2d extends Module {
-  readonly #kernel: Pair;
-  readonly #options: WindowOptions;
+abstract class WindowPool extends Module {
+  protected readonly kernel: Pair;
+  protected readonly options: WindowOptions;
 
   constructor(kernel: Pair, options: WindowOptions = {}) {
     super();
-    this.#kernel = kernel;
-    this.#options = options;
+    this.kernel = kernel;
+    this.options = options;
   }
+}
 
+/** The largest value of each window. */
+export class MaxPool2d extends WindowPool {
   /** x: [N, C, H, W] */
   forward(x: Tensor): Tensor {
-    return maxPool2d(x, this.#kernel, this.#options);
+    return maxPool2d(x, this.kernel, this.options);
   }
 }
 
 /** The mean of each window. */
-export class AvgPool2d extends Module {
-  readonly #kernel: Pair;
-  readonly #options: WindowOptions;
-
-  constructor(kernel: Pair, options: WindowOptions = {}) {
-    super();
-    this.#kernel = kernel;
-    this.#options = options;
-  }
-
+export class AvgPool2d extends WindowPool {
   /** x: [N, C, H, W] */
   forward(x: Tensor): Tensor {
-    return avgPool2d(x, this.#kernel, this.#options);
+    return avgPool2d(x, this.kernel, this.options);
   }
 }
