@@ -16,12 +16,6 @@ export function openRepository(
   context: CliContext,
   overrides: readonly Override[] = [],
 ): Transport {
-  if (repo.startsWith("memory:"))
-    throw new ConfigError(
-      `${repo}: what lies in memory is seen by one process only, and this command is another one than those that train; ` +
-        "use file:PATH for a folder, or org/name on a hub",
-      { code: "distributed.repo_id" },
-    );
   const own = overrides.filter((override) => {
     const path = typeof override === "string" ? override : override.path;
     return /^\s*(?:distributed|hub|diloco)\./.test(path);
@@ -37,6 +31,13 @@ export function openConfigured(
   distributed: SpeedtronicConfig["distributed"],
   context: CliContext,
 ): Transport {
+  const repo = distributed.repo_id ?? "";
+  if (repo.startsWith("memory:"))
+    throw new ConfigError(
+      `${repo}: what lies in memory is seen by one process only, and this command is another one than those that train; ` +
+        "use file:PATH for a folder, or org/name on a hub",
+      { code: "distributed.repo_id" },
+    );
   return openTransport(distributed, context.env, (message) =>
     context.err(`speedtronic: warning: ${message}\n`),
   );

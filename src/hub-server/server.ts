@@ -63,14 +63,18 @@ export async function createHubServer(options: HubServerOptions): Promise<HubSer
     );
   }
   const tokens = options.tokenFile === undefined ? openDoor : await readTokenFile(options.tokenFile);
-  const publicUrl = options.publicUrl === undefined ? undefined : checkPublicUrl(options.publicUrl);
+  const publicUrl =
+    options.publicUrl === undefined ? undefined : checkOrigin(options.publicUrl, "the public address");
+  const allowed = options.allowedOrigins?.map((origin) =>
+    origin === "*" ? origin : checkOrigin(origin, "an allowed origin"),
+  );
   const limits = { ...defaultHubLimits, ...options.limits };
   const now = options.now ?? (() => new Date());
   const store = await HubStore.open(options.root, { now, maxFiles: limits.maxRepoFiles });
   const app = createApp({
     hub: { store, limits, now, isOpen },
     identify: (authorization) => tokens.identify(authorization),
-    origins: { allowed: options.allowedOrigins, isOpen },
+    origins: { allowed, isOpen },
     publicUrl,
     onRequest: options.onRequest,
   });
@@ -157,7 +161,8 @@ async function stopServer(server: Server | undefined, graceMs: number): Promise<
   clearTimeout(force);
 }
 
-function checkPublicUrl(text: string): string {
+/** What a browser sends as `Origin`, and what a client has as the endpoint. */
+function checkOrigin(text: string, what: string): string {
   let url: URL | undefined;
   try {
     url = new URL(text);
@@ -165,7 +170,7 @@ function checkPublicUrl(text: string): string {
     url = undefined;
   }
   if (url === undefined || !/^https?:$/.test(url.protocol) || url.pathname !== "/" || url.search !== "") {
-    throw new ConfigError(`${text}: the public address must be http(s)://HOST[:PORT] without a path`, {
+    throw new ConfigError(`${text}: ${what} must be http(s)://HOST[:PORT] without a path`, {
       code: "hub.public_url",
     });
   }

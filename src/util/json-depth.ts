@@ -4,11 +4,16 @@
 /** Nothing that clients, nodes and hubs send each other has more than a handful. */
 export const MAX_JSON_DEPTH = 32;
 
-/** JSON.parse for the words of strangers. @throws SyntaxError. */
+/** JSON.parse for the words of strangers. @throws SyntaxError, in whose message nothing of `text` stands. */
 export function parseForeignJson(text: string): unknown {
   if (isDeeperThan(text, MAX_JSON_DEPTH))
     throw new SyntaxError(`it is nested more than ${MAX_JSON_DEPTH} deep`);
-  return JSON.parse(text);
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    const [place = ""] = / at position \d+/.exec((error as SyntaxError).message) ?? [];
+    throw new SyntaxError(`it is no valid JSON${place}`);
+  }
 }
 
 /** Whether brackets outside of strings are open more than `most` deep at any place. One pass, no syntax check. */

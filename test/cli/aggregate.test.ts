@@ -144,5 +144,9 @@ test("without a configuration anywhere it says what to do", async () => {
     code: 6,
     err: expect.stringMatching(/has no config\.yaml.*speedtronic aggregate --config.*speedtronic init/),
   });
-  expect(await hub.cli(["aggregate", "memory:x", "--drain"])).toMatchObject({ code: 2 });
+  for (const command of [
+    ["aggregate", "memory:x", "--drain"],
+    ["init", "memory:x", "--config", "configs/smoke.yaml"],
+  ])
+    expect(await hub.cli(command)).toMatchObject({ code: 2, err: expect.stringMatching(/one process only/) });
 });

@@ -24,6 +24,12 @@ describe("hub serve", () => {
     [["--token-file", "missing"], /missing: the token file cannot be read/],
     [["--tls-cert", "cert.pem"], /belong together/],
     [["--tls-cert", "no-cert.pem", "--tls-key", "no-key.pem"], /cannot be read/],
+    [
+      ["--tls-cert", "README.md", "--tls-key", "README.md"],
+      /README\.md and README\.md are no certificate and key/,
+    ],
+    [["--allow-origin", "foo bar"], /foo bar: an allowed origin must be/],
+    [["--root", "README.md"], /README\.md: cannot be made the hub's folder/],
     [["--port", "70000"], /port from 0 to 65535/],
     [["--public-url", "nonsense"], /public address/],
     [["--rot", "x"], /unknown option/],

@@ -2,6 +2,7 @@
 // done by src/hub-server/.
 
 import { readFile } from "node:fs/promises";
+import { createSecureContext } from "node:tls";
 import { Argument, type Command, InvalidArgumentError, Option } from "commander";
 import { ConfigError } from "../../util/errors.js";
 import { onStopSignals } from "../../util/signals.node.js";
@@ -136,7 +137,16 @@ async function readTls({ tlsCert, tlsKey }: HubOptions): Promise<{ cert: Buffer;
         cause: error,
       });
     });
-  return { cert: await read(tlsCert), key: await read(tlsKey) };
+  const pair = { cert: await read(tlsCert), key: await read(tlsKey) };
+  try {
+    createSecureContext(pair);
+  } catch (cause) {
+    throw new ConfigError(
+      `${tlsCert} and ${tlsKey} are no certificate and key that belong together, both in PEM (${(cause as Error).message})`,
+      { code: "hub.tls", cause },
+    );
+  }
+  return pair;
 }
 
 async function makeToken(command: Command, options: HubOptions, context: CliContext): Promise<number> {

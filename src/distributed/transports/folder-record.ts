@@ -102,7 +102,11 @@ export function parseRecord(bytes: Uint8Array, number: number, what: string): Fo
     };
   } catch (error) {
     const reason = error instanceof Error ? error.message : "unknown failure";
-    throw new TransportError("corrupt", `${what} is no commit record (${reason})`, { cause: error });
+    throw new TransportError(
+      "corrupt",
+      `${what} is no commit record (${reason}); restore the folder from a copy or name a new one`,
+      { cause: error },
+    );
   }
 }
 

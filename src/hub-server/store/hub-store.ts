@@ -36,7 +36,7 @@ export class HubStore {
 
   /** Makes the folder if needed. Throws ConfigError if another process serves it or it holds something else. */
   static async open(root: string, options: RepositoryOptions): Promise<HubStore> {
-    await mkdir(root, { recursive: true });
+    await makeRoot(root);
     const lock = await lockRoot(root, options.now);
     try {
       await checkFormat(root);
@@ -156,6 +156,15 @@ async function lockRoot(root: string, now: () => Date): Promise<Lock> {
       { code: "hub.root_in_use", details: error.details, cause: error },
     );
   }
+}
+
+async function makeRoot(root: string): Promise<void> {
+  await mkdir(root, { recursive: true }).catch((cause: Error) => {
+    throw new ConfigError(
+      `${root}: cannot be made the hub's folder (${cause.message}); name a folder that exists or can be made`,
+      { code: "hub.root", cause },
+    );
+  });
 }
 
 /** Refuses to settle in a folder that holds other things. */
