@@ -1,5 +1,5 @@
 // Modules of a user's own, named in a configuration: where they are, and importing them. TypeScript needs a loader
-// from Node 20 on until Node strips types itself; `tsx` or `amaro` is one if it is installed.
+// from Node 20 on until Node strips types itself; `tsx` is one if it is installed.
 
 import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
@@ -110,37 +110,32 @@ function runsTypeScript(): boolean {
   return import.meta.url.endsWith(".ts") || Boolean(typescript);
 }
 
-/** Optional packages: the first of these sets that is installed is used. Importing the second switches it on. */
-const loaders: readonly (readonly string[])[] = [
-  // Files of packages that do not call themselves modules are CommonJS, which has a loader of its own.
-  ["tsx/cjs/api", "tsx/esm/api"],
-  ["amaro/strip"],
-];
+/** Of an optional package. Files of packages that do not call themselves modules are CommonJS, with a loader of its own. */
+const loaders = ["tsx/cjs/api", "tsx/esm/api"] as const;
 
 let enabled: Promise<boolean> | undefined;
 
 /** Once per thread. What a loader can do further on is not taken back. */
 async function enableTypeScript(specifier: string): Promise<void> {
-  enabled ??= tryLoaders();
+  enabled ??= enableLoaders();
   if (await enabled) return;
   enabled = undefined;
   throw new ConfigError(
-    `plugin ${specifier} is TypeScript, which Node ${process.versions.node} does not run by itself: npm install --save-dev tsx ` +
-      "(or amaro), or compile it and name the .js file",
+    `plugin ${specifier} is TypeScript, which Node ${process.versions.node} does not run by itself: npm install --save-dev tsx, ` +
+      "or compile it and name the .js file",
     { code: "plugin.no_typescript", details: { plugin: specifier, node: process.versions.node } },
   );
 }
 
-async function tryLoaders(): Promise<boolean> {
-  for (const names of loaders)
-    for (const folder of [fileURLToPath(new URL(".", import.meta.url)), process.cwd()]) {
-      const urls = await Promise.all(names.map((name) => locatePackage(name, folder)));
-      if (urls.some((url) => url === undefined)) continue;
-      for (const url of urls as string[]) {
-        const { register } = (await import(url)) as { register?: () => unknown };
-        register?.();
-      }
-      return true;
+async function enableLoaders(): Promise<boolean> {
+  for (const folder of [fileURLToPath(new URL(".", import.meta.url)), process.cwd()]) {
+    const urls = await Promise.all(loaders.map((name) => locatePackage(name, folder)));
+    if (urls.some((url) => url === undefined)) continue;
+    for (const url of urls as string[]) {
+      const { register } = (await import(url)) as { register: () => unknown };
+      register();
     }
+    return true;
+  }
   return false;
 }
