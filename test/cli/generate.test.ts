@@ -141,8 +141,9 @@ describe("generate refuses", () => {
     const { code, err } = await cli(["generate", "-c", place, "-p", "x"]);
     expect(code).toBe(3);
     expect(err).toContain(
-      `${place}/step-000000000040: its model cannot be built: unknown model "my_own"; registered: gpt, `,
+      `${place}/step-000000000040: its model cannot be built: unknown model "my_own"; registered: `,
     );
+    expect(err).toMatch(/registered: (?:.*, )?gpt, /);
   });
 
   it("weights that do not fit the configuration", async () => {
