@@ -7,6 +7,8 @@ import type { TensorData } from "../tensor/dtype.js";
 /** What a coordinator may do with the run it belongs to. Calls wait for the update in progress. */
 export interface CoordinatedRun {
   readonly step: number;
+  /** Aborted when the run is told to end: what waits for others waits no longer. */
+  readonly signal?: AbortSignal | undefined;
   /** Copies of all parameters by name. */
   readParameters(): Promise<Map<string, TensorData>>;
   /** Replaces the named parameters. */

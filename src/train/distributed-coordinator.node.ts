@@ -100,7 +100,7 @@ export class WorkerCoordinator implements SyncCoordinator {
     if (this.#tracker !== undefined) this.#tracker.start();
     else this.#options.logger.emitCustom("data_leases", noLeases);
     const node = new WorkerNode(this.#nodeOptions());
-    await node.start(run, this.#saved);
+    await node.start(run, this.#saved, run.signal);
     this.#node = node;
   }
 

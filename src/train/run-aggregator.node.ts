@@ -79,8 +79,13 @@ export async function runAggregator(request: AggregatorRequest): Promise<Aggrega
         signal,
       );
       const first = aggregation.outerStep;
-      if (request.drainOnly === true) await aggregation.drain(signal);
-      else await aggregation.run({ rounds: request.rounds, signal });
+      try {
+        if (request.drainOnly === true) await aggregation.drain(signal);
+        else await aggregation.run({ rounds: request.rounds, signal });
+      } catch (error) {
+        // Told to end in the middle of a publication.
+        if (signal?.aborted !== true || error !== signal.reason) throw error;
+      }
       aggregation.stop();
       return { outerStep: aggregation.outerStep, published: aggregation.outerStep - first };
     } finally {

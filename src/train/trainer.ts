@@ -498,9 +498,10 @@ export class Trainer {
   }
 
   #coordinatedRun(): CoordinatedRun {
-    const { engine, model } = this.#options;
+    const { engine, model, signal } = this.#options;
     return {
       step: this.#state.step,
+      signal,
       tokens: this.#state.tokens,
       readParameters: () => engine.readParameters(),
       writeParameters: (values) => engine.writeParameters(values),

@@ -79,6 +79,11 @@ Examples:
       const verb = stop.signal.aborted ? `stopped by ${String(stop.signal.reason)}` : "completed";
       context.out(`${verb} outer_step=${outerStep} published=${published}\n`);
       return exitCodeOfStop(stop.signal.aborted ? stop.signal.reason : undefined);
+    } catch (error) {
+      // Told to end before the run was open.
+      if (!stop.signal.aborted || error !== stop.signal.reason) throw error;
+      context.out(`stopped by ${String(error)}\n`);
+      return exitCodeOfStop(error);
     } finally {
       signals.close();
     }

@@ -115,7 +115,10 @@ export function factsOf({ extra }: VersionRecord): RecordFacts {
     owner: masterId === undefined ? undefined : { masterId, term: term ?? 0, life },
     parentOuterStep: get<number>("parent_outer_step", isCount, "an integer from 0"),
     modelSha256: hash("model_sha256"),
-    momentumFile: momentumFile === undefined ? undefined : checkModelFile(momentumFile, VERSION_RECORD_PATH),
+    momentumFile:
+      momentumFile === undefined
+        ? undefined
+        : checkModelFile(momentumFile, VERSION_RECORD_PATH, "momentum_file"),
     momentumSha256: hash("momentum_sha256"),
     ledgerSha256: hash("ledger_sha256"),
     historySha256: hash("history_sha256"),

@@ -5,6 +5,7 @@ import { encodeLedger, LEDGER_PATH, parseLedger } from "../protocol/ledger-text.
 import type { ListedDelta } from "../protocol/master-contract.js";
 import type { Transport } from "../transports/contract.js";
 import { parseDeltaPath } from "../wire/delta-path.js";
+import { WireError } from "../wire/errors.js";
 import { parseVersionRecord, VERSION_RECORD_PATH, type VersionRecord } from "../wire/version-record.js";
 import { AggregatorError } from "./aggregator-errors.js";
 import { EMPTY_HISTORY, HISTORY_PATH, type History, parseHistory } from "./aggregator-history.js";
@@ -29,8 +30,13 @@ export async function readRunHead(
 ): Promise<RunHead | undefined> {
   const bytes = await transport.read(revision, VERSION_RECORD_PATH, MAX_RECORD_BYTES, { signal });
   if (bytes === undefined) return undefined;
-  const record = parseVersionRecord(bytes);
-  return { revision, record, facts: factsOf(record) };
+  try {
+    const record = parseVersionRecord(bytes);
+    return { revision, record, facts: factsOf(record) };
+  } catch (error) {
+    if (!(error instanceof WireError)) throw error;
+    throw damaged(transport, VERSION_RECORD_PATH, `cannot be followed: ${error.message}`, error);
+  }
 }
 
 /** The ledger that belongs to the record; empty under a master that keeps none. */
@@ -136,11 +142,11 @@ export function deltaCacheName(
 
 export const deltaCachePrefix = (transport: Transport): string => `${transport.key}/deltas/`;
 
-export function damaged(transport: Transport, path: string, what: string): AggregatorError {
+export function damaged(transport: Transport, path: string, what: string, cause?: unknown): AggregatorError {
   return new AggregatorError(
     "damaged_repository",
     `${transport.title}: ${path} ${what}; restore that file from an earlier revision of the repository`,
-    { details: { path } },
+    { details: { path }, cause },
   );
 }
 

@@ -4,11 +4,17 @@ import type { Clock } from "../transports/clock.js";
 
 export type { Clock };
 
-/** What `work` gives, or undefined once `ms` have passed. `work` goes on then. */
-export async function within<T>(work: Promise<T>, ms: number, clock: Clock): Promise<T | undefined> {
+/** What `work` gives, or undefined once `ms` have passed or `signal` is aborted. `work` goes on then. */
+export async function within<T>(
+  work: Promise<T>,
+  ms: number,
+  clock: Clock,
+  signal?: AbortSignal,
+): Promise<T | undefined> {
   const timer = new AbortController();
+  const ending = signal === undefined ? timer.signal : AbortSignal.any([timer.signal, signal]);
   try {
-    return await Promise.race([work, clock.sleep(ms, timer.signal).then(() => undefined)]);
+    return await Promise.race([work, clock.sleep(ms, ending).then(() => undefined)]);
   } finally {
     timer.abort();
   }

@@ -141,11 +141,12 @@ export class WorkerNode {
 
   /**
    * Goes on from the node's own files and `saved` (what {@link checkpoint} gave), looks at the repository, and installs
-   * a version if there is one and the node has none. Waits for an answer only as long as the options say.
+   * a version if there is one and the node has none. Waits for an answer only as long as the options say, and not beyond
+   * the end of `signal`.
    * @throws TransportError if the repository refuses this node for good; NodeError if its files cannot be used, or if
    *   the first version that it finds is of another model.
    */
-  async start(model: LocalModel, saved?: unknown): Promise<void> {
+  async start(model: LocalModel, saved?: unknown, signal?: AbortSignal): Promise<void> {
     const { clock, startWaitMs = START_WAIT_MS, firstInstallWaitMs = FIRST_INSTALL_WAIT_MS } = this.#options;
     await this.#restore(model, saved);
     let refusal: unknown;
@@ -155,7 +156,7 @@ export class WorkerNode {
         resolve();
       });
     });
-    await within(looked, startWaitMs, clock);
+    await within(looked, startWaitMs, clock, signal);
     if (refusal !== undefined) {
       await this.#end();
       throw refusal;
@@ -165,6 +166,7 @@ export class WorkerNode {
         this.#until(({ candidate }) => candidate === undefined || candidate.stage === "ready"),
         firstInstallWaitMs,
         clock,
+        signal,
       );
     if (this.#state.installed === undefined && this.#otherModel !== undefined) {
       await this.#end();

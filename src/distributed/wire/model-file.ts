@@ -25,9 +25,9 @@ export function modelFileProblem(path: string): string | undefined {
 }
 
 /** @throws WireError `wire.invalid_model_file` unless {@link modelFileProblem} has nothing to say. */
-export function checkModelFile(path: string, file?: string): string {
+export function checkModelFile(path: string, file?: string, key = "model_file"): string {
   const problem = modelFileProblem(path);
   if (problem === undefined) return path;
-  const message = `model_file ${quote(path)} ${problem}; this version is not followed`;
+  const message = `${key} ${quote(path)} ${problem}; this version is not followed`;
   throw new WireError("invalid_model_file", message, { file });
 }

@@ -182,7 +182,7 @@ describe("a master that starts", () => {
     expect(repository.weights).toEqual({ w: [9] });
     repository.write({ "global/step_count.json": '{"outer_step": 1' });
     const damaged = start({ repository, weights: other, takeOver: true });
-    await expect(damaged).rejects.toMatchObject({ code: "wire.invalid_record" });
+    await expect(damaged).rejects.toMatchObject({ code: "aggregator.damaged_repository" });
   });
 
   test("L-30: tries to publish the first version until it is there, and only once if the answer was lost", async () => {

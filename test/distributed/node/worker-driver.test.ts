@@ -54,6 +54,30 @@ describe("a node without any version", () => {
     await worker.stop(model, 0);
   });
 
+  it("waits no longer for an answer or a version once its run is told to end", async () => {
+    const { repo, node } = newBench();
+    const stop = new AbortController();
+    const model = new TestModel([1]);
+    const unanswered = node({ startWaitMs: 1e9 });
+    repo.fault = unavailable;
+    const asking = unanswered.start(model, undefined, stop.signal);
+    await settle();
+    stop.abort("SIGTERM");
+    await asking;
+    repo.fault = () => undefined;
+    await unanswered.stop(model, 0);
+
+    publish(repo, { outerStep: 1, weights: [5], applied: [], extra: { model_sha256: "0".repeat(64) } });
+    const again = new AbortController();
+    const worker = node({ firstInstallWaitMs: 1e9 });
+    const fetching = worker.start(model, undefined, again.signal);
+    await settle();
+    again.abort("SIGTERM");
+    await fetching;
+    expect([...model.weights]).toEqual([1]);
+    await worker.stop(model, 0);
+  });
+
   it("ends at once where the repository refuses it for good", async () => {
     const { repo, node } = newBench();
     repo.fault = () => new TransportError("denied", "the token may not read; use another one");
