@@ -1,7 +1,8 @@
 // Update rules of a user's own, in plain TypeScript over arrays: slower than the kernels, and free to do anything. One
 // table per thread; the engine's thread has to be given the same rules.
 
-import { ConfigError } from "../util/errors.js";
+import { ConfigError, TrainingError } from "../util/errors.js";
+import { foreignError } from "../util/user-code.js";
 import { keptShare, type Optimizer, type OptimizerHyper, type UpdateStep } from "./optimizer.js";
 
 /** One tensor at the moment of its update; all arrays have its row-major values and may be written to. */
@@ -100,7 +101,11 @@ function overArrays(rule: CustomRule): Optimizer {
           slots,
           kept,
         };
-        rule.update(tensor, hyper, { lr: step.lr, count: step.count });
+        try {
+          rule.update(tensor, hyper, { lr: step.lr, count: step.count });
+        } catch (error) {
+          throw foreignError(TrainingError, "optimizer.failed", `the optimizer "${rule.name}"`, error);
+        }
       }
     },
   };

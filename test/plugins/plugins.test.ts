@@ -249,3 +249,46 @@ describe("what is no plugin", () => {
     );
   });
 });
+
+describe("parts of a plugin that fail are named, and are no bug of this program", () => {
+  const failing = fixture("failing.ts");
+  it.each([
+    [
+      "model",
+      { model: { name: "failing_model" } },
+      3,
+      'the factory of model "failing_model" failed: the model is not',
+    ],
+    [
+      "dataset",
+      { data: { dataset: "failing_dataset" } },
+      3,
+      'dataset "failing_dataset" failed: the dataset is not',
+    ],
+    [
+      "tokenizer",
+      { data: { tokenizer: "failing_tokenizer" } },
+      3,
+      'tokenizer "failing_tokenizer" failed: the tok',
+    ],
+    [
+      "odd tokenizer",
+      { data: { tokenizer: "odd_tokenizer" } },
+      3,
+      'of tokenizer "odd_tokenizer" must return',
+    ],
+    [
+      "optimizer",
+      { optimizer: { name: "failing_rule" } },
+      5,
+      'the optimizer "failing_rule" failed: the rule is not',
+    ],
+  ])("%s", async (_, changes, exitCode, words) => {
+    const folder = temporaryFolder();
+    const config = { ...tinyConfig(folder, changes as never), plugins: [failing] };
+    const { code, err } = await cli(["train", "--config", writeConfig(folder, config as never)]);
+    expect(err).toContain(words);
+    expect(err).not.toContain("bug");
+    expect(code).toBe(exitCode);
+  });
+});

@@ -149,18 +149,16 @@ async function writeShards(
         });
         shards.push({ file, tokens: count, sha256: hash.digest("hex") });
       }
+      // In here, so that nothing is left of a file without content.
+      if (tokens === 0)
+        throw new DataError(
+          `${source.label} has no text: not one token came of it. Name files with text in them.`,
+          { code: "data.empty", details: { label: source.label } },
+        );
     });
   } finally {
     await encoded.return();
   }
-  if (tokens === 0)
-    throw new DataError(
-      `${source.label} has no text: not one token came of it. Name files with text in them.`,
-      {
-        code: "data.empty",
-        details: { label: source.label },
-      },
-    );
   const documentsSha256 = documentsHash.digest("hex");
   const content = createHash("sha256").update(
     JSON.stringify([dtype, shards.map(({ sha256 }) => sha256), documentsSha256]),

@@ -2,6 +2,7 @@
 // from the start.
 
 import { ConfigError, ModelError } from "../../util/errors.js";
+import { foreignError } from "../../util/user-code.js";
 import type { TrainableModel } from "../contract.js";
 import { nearMiss } from "../near-miss.js";
 import { type ExtraSchema, parseExtra } from "./extra.js";
@@ -74,12 +75,17 @@ export function modelNames(): string[] {
 /**
  * Builds the model called `name`; options that are left out take their defaults. The weights are still zeros:
  * call `initialize`, or load a state dict.
- * @throws ConfigError for an unknown name, ModelError when its factory returns no model
+ * @throws ConfigError for an unknown name, ModelError when its factory throws or returns no model
  */
 export function buildModel({ name, ...options }: { name: string } & Partial<ModelOptions>): TrainableModel {
   const { factory } = registeredModel(name);
   const extra = checkModelExtra(name, options.extra ?? {});
-  const model: unknown = factory({ ...defaultModelOptions, ...options, extra });
+  let model: unknown;
+  try {
+    model = factory({ ...defaultModelOptions, ...options, extra });
+  } catch (error) {
+    throw foreignError(ModelError, "model.factory_failed", `the factory of model "${name}"`, error);
+  }
   if (!isModel(model))
     throw new ModelError(
       `the factory of model "${name}" must return a Module with a forward method, got ${described(model)}`,

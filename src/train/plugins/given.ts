@@ -8,6 +8,8 @@ import { registeredDataset, registeredTokenizer } from "../../data/registry.js";
 import { openTokenizer } from "../../data/tokenizers/open-tokenizer.js";
 import type { Dataset, Tokenizer } from "../../data/types.js";
 import type { Hook } from "../../observe/sink.js";
+import { DataError } from "../../util/errors.js";
+import { foreignError } from "../../util/user-code.js";
 import type { LoadedPlugins } from "./load.node.js";
 
 interface Options {
@@ -17,7 +19,7 @@ interface Options {
   readonly hooks?: readonly Hook[] | undefined;
 }
 
-/** `options` with what `config` names. Errors of a plugin's factories pass through. */
+/** `options` with what `config` names. @throws DataError for a factory that throws or makes something else */
 export async function withPlugins<O extends Options>(
   config: SpeedtronicConfig,
   options: O,
@@ -27,12 +29,13 @@ export async function withPlugins<O extends Options>(
   const tokenizer = options.tokenizer ?? (await namedTokenizer(config));
   const isOwn = options.dataset !== undefined || options.loader !== undefined || data.text_path !== null;
   const factory = isOwn || data.dataset === null ? undefined : registeredDataset(data.dataset);
-  const dataset = await factory?.({
+  const request = {
     vocabSize: model.vocab_size,
     blockSize: data.block_size,
     seed: data.seed,
     tokenizer: tokenizer ?? new ByteTokenizer(),
-  });
+  };
+  const dataset = factory && (await made(`dataset "${data.dataset}"`, () => factory(request)));
   return {
     ...options,
     ...(tokenizer !== undefined && { tokenizer }),
@@ -46,7 +49,24 @@ export async function namedTokenizer({ data, model }: SpeedtronicConfig): Promis
   const { tokenizer } = data;
   if (tokenizer === null) return undefined;
   const factory = registeredTokenizer(tokenizer);
-  return factory ? factory({ vocabSize: model.vocab_size }) : openTokenizer(tokenizer);
+  if (factory === undefined) return openTokenizer(tokenizer);
+  const what = `tokenizer "${tokenizer}"`;
+  const found: unknown = await made(what, () => factory({ vocabSize: model.vocab_size }));
+  const { encode, decode, vocabSize } = (found ?? {}) as Partial<Tokenizer>;
+  if (typeof encode !== "function" || typeof decode !== "function" || !Number.isSafeInteger(vocabSize))
+    throw new DataError(`the factory of ${what} must return an object with encode, decode and vocabSize`, {
+      code: "data.tokenizer_factory",
+      details: { name: tokenizer },
+    });
+  return found as Tokenizer;
+}
+
+async function made<T>(what: string, make: () => T | Promise<T>): Promise<T> {
+  try {
+    return await make();
+  } catch (error) {
+    throw foreignError(DataError, "data.factory_failed", `the factory of ${what}`, error);
+  }
 }
 
 /** What is named under `plugins`, if that is a list of texts; anything else is for the schema to refuse. */

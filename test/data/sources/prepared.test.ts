@@ -214,6 +214,15 @@ describe("a folder of prepared ids", () => {
     expect(bytesIn(directory)).toEqual(before);
   });
 
+  it("is left empty where not one token came", async () => {
+    const folder = await temporaryFolder();
+    const directory = join(folder, "nothing");
+    const source = await sourceOf(folder, [""]);
+    const encoder = encoderOf(byteEncoder.tokenizer, null);
+    await expect(prepareCorpus({ source, encoder, directory })).rejects.toMatchObject({ code: "data.empty" });
+    expect(Object.keys(bytesIn(directory))).toEqual([]);
+  });
+
   it("keeps what is not its own", async () => {
     const { folder, source } = await prepared();
     await expect(prepareCorpus({ source, encoder: byteEncoder, directory: folder })).rejects.toThrow(
