@@ -115,6 +115,8 @@ export class WorkerNode {
   #polling: Promise<void> = Promise.resolve();
   #sending: Promise<void> = Promise.resolve();
   #fetching: Promise<void> = Promise.resolve();
+  /** There is progress that the last snapshot could not put on disk. */
+  #isUnwritten = false;
   /** That the repository's weights are of another model. */
   #otherModel: NodeError | undefined;
   #fetchAbort = new AbortController();
@@ -213,7 +215,7 @@ export class WorkerNode {
     emit("node_stop", {
       step: this.#state.localStep,
       installed: this.#state.installed ?? null,
-      unsent_deltas: left,
+      unsent_deltas: left + (this.#isUnwritten ? 1 : 0),
     });
   }
 
@@ -372,7 +374,8 @@ export class WorkerNode {
       this.#baseline = from;
       this.#baselineFile = fromFile;
       this.#options.emit("node_state_failed", { error: `a delta could not be written: ${errorText(error)}` });
-      this.#dispatch({ type: "taken", sequence: delta.sequence, sha256: "", isZero: true, isFinite: true });
+      this.#isUnwritten = true;
+      this.#dispatch({ type: "take_failed", sequence: delta.sequence });
     });
   }
 
@@ -397,6 +400,7 @@ export class WorkerNode {
     const { sha256 } = await outbox.outgoing.write(outgoingName(delta), (sink) =>
       writeDelta(sink, streams, { nodeId, localStep, baseOuterStep, extra }),
     );
+    this.#isUnwritten = false;
     const { isZero, isFinite: isWhole } = summary.description;
     if (!isZero) {
       this.#lastTaken = sequence;

@@ -123,6 +123,8 @@ export type WorkerEvent =
       readonly isZero: boolean;
       readonly isFinite: boolean;
     }
+  /** The snapshot could not be put on disk; its progress counts from the baseline before it. */
+  | { readonly type: "take_failed"; readonly sequence: number }
   | { readonly type: "sent"; readonly sequence: number }
   | {
       readonly type: "send_failed";

@@ -136,6 +136,15 @@ const handlers: { readonly [Type in WorkerEvent["type"]]: (draft: Draft, event: 
     send(draft);
   },
 
+  take_failed(draft, { sequence }) {
+    const delta = find(draft, sequence, "taking");
+    if (delta === undefined) return;
+    draft.pending = draft.pending.filter((other) => other !== delta);
+    draft.effects.push({ type: "forget", delta });
+    emit(draft, "delta_dropped", { step: delta.localStep, steps: delta.steps, reason: "not_written" });
+    send(draft);
+  },
+
   sent(draft, { sequence }) {
     const delta = find(draft, sequence, "uploading");
     if (delta === undefined) return;

@@ -240,7 +240,7 @@ export const distributedEventDocs = {
     keys: {
       step,
       steps: int("local steps in it"),
-      reason: text("zero, non_finite, or file_missing"),
+      reason: text("zero, non_finite, not_written (its steps go into the next), or file_missing"),
     },
   },
   delta_decided: {

@@ -312,7 +312,7 @@ describe("sending", () => {
 
 describe("a snapshot that cannot be written", () => {
   it("leaves its progress to the next one", async () => {
-    const { repo, node, outbox, names } = newBench({ innerSteps: 1 });
+    const { repo, node, outbox, names, events } = newBench({ innerSteps: 1 });
     const model = new TestModel([1]);
     let isFull = true;
     const outgoing = {
@@ -328,11 +328,16 @@ describe("a snapshot that cannot be written", () => {
     await worker.afterStep(model, 1, 1);
     await settle();
     expect(names()).toContain("node_state_failed");
+    expect(events.find(({ event }) => event === "delta_dropped")?.payload.reason).toBe("not_written");
     isFull = false;
     model.train(2);
     await worker.afterStep(model, 2, 1);
     await settle();
     expect([...(await deltasIn(repo)).values()]).toEqual([[-3]]);
+    isFull = true;
+    model.train(4);
+    await worker.afterStep(model, 3, 1);
     await worker.stop(model, 0);
+    expect(events.at(-1)).toMatchObject({ event: "node_stop", payload: { unsent_deltas: 1 } });
   });
 });
