@@ -2,11 +2,11 @@
 // line, with marks around the round and around an idle poll. Arguments: endpoint, repository, folder for scratch, lr, mu,
 // number of deltas.
 
-import { openAsBlob } from "node:fs";
 import { importBuilt } from "./dist.mjs";
 import { peakMemoryMb } from "./peak-memory.mjs";
 
-const { Aggregator, diskSurroundings, HubTransport } = await importBuilt("distributed/index.node.js");
+const { Aggregator, diskSurroundings, HubTransport, nodeHub } =
+  await importBuilt("distributed/index.node.js");
 
 const [endpoint, repo, folder, lr, mu, deltas] = process.argv.slice(2);
 
@@ -14,7 +14,7 @@ const transport = new HubTransport({
   endpoint,
   repo,
   // As a run does it (open-transport.node.ts).
-  blobOf: async ({ localPath }) => (localPath === undefined ? undefined : openAsBlob(localPath)),
+  ...nodeHub,
 });
 const aggregator = await Aggregator.start({
   transport,

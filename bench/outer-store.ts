@@ -2,12 +2,12 @@
 // through the hub, then copied for each round, with links for the contents, which a hub never writes to again.
 
 import { type ChildProcessByStdio, spawn } from "node:child_process";
-import { cpSync, createReadStream, linkSync, mkdirSync, openAsBlob, readdirSync, statSync } from "node:fs";
+import { cpSync, createReadStream, linkSync, mkdirSync, readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import type { Readable, Writable } from "node:stream";
 import { fileURLToPath } from "node:url";
-import { Aggregator, diskSurroundings, HubTransport } from "../src/distributed/index.node.js";
+import { Aggregator, diskSurroundings, HubTransport, nodeHub } from "../src/distributed/index.node.js";
 import { openSafetensors, tensorStreams } from "../src/formats/safetensors/index.js";
 import { fileSource, saveSafetensorsFile } from "../src/formats/safetensors/index.node.js";
 import type { OuterFiles } from "./outer-data.js";
@@ -73,9 +73,7 @@ export async function mark({ endpoint, requests }: RunningHub, name: string): Pr
 }
 
 function connect(endpoint: string): HubTransport {
-  const blobOf = async ({ localPath }: { readonly localPath?: string }) =>
-    localPath === undefined ? undefined : openAsBlob(localPath);
-  return new HubTransport({ endpoint, repo: REPO, blobOf });
+  return new HubTransport({ endpoint, repo: REPO, ...nodeHub });
 }
 
 /** Makes the store in `root`; `scratch` is a folder for the work. */

@@ -1,13 +1,13 @@
 // Which repository `distributed.repo_id` means: `org/name` on the official hub, or on the one that HF_ENDPOINT names;
 // `file:PATH`, a folder that all nodes see; `memory:NAME`, within one process (tests, programs that use the library).
 
-import { openAsBlob } from "node:fs";
 import type { SpeedtronicConfig } from "../config/schema.js";
 import type { Transport } from "../distributed/transports/contract.js";
 import { resolveHub } from "../distributed/transports/endpoint.js";
 import { FolderTransport } from "../distributed/transports/folder.node.js";
 import { HubTransport } from "../distributed/transports/hub.js";
 import { CommitBudget } from "../distributed/transports/hub-budget.js";
+import { nodeHub } from "../distributed/transports/hub-fetch.node.js";
 import { repoNameProblem } from "../distributed/transports/hub-names.js";
 import { MemoryTransport, sharedMemoryRepository } from "../distributed/transports/memory.js";
 import { ConfigError } from "../util/errors.js";
@@ -44,7 +44,7 @@ export function openTransport(
     repo,
     token,
     budget: new CommitBudget({ perHour }),
-    blobOf: async ({ localPath }) => (localPath === undefined ? undefined : openAsBlob(localPath)),
+    ...nodeHub,
   });
 }
 

@@ -1,16 +1,17 @@
 // File contents: whole or a range, with the headers by which the clients name, check and cache them. Never
 // compressed, never redirected, nothing that would send a client to a Xet service.
 
-import { type FileHandle, open } from "node:fs/promises";
+import { open } from "node:fs/promises";
+import type { ServerResponse } from "node:http";
+import { RESPONSE_ALREADY_SENT } from "@hono/node-server/utils/response";
 import { HubError } from "../errors.js";
 import type { RepoCall, Route } from "../http/call.js";
 import { splitRevision } from "../http/query.js";
 import { namesEtag, parseRange } from "../http/range.js";
+import { sendFile, streamFile } from "../http/send-file.js";
 import { checkRepoPath } from "../repo-path.js";
 import type { Commit, FileEntry } from "../store/commit-record.js";
 import { lfsPointer } from "../store/git-oid.js";
-
-const CHUNK_BYTES = 2 ** 20;
 
 interface Found {
   readonly commit: Commit;
@@ -71,8 +72,13 @@ async function resolve(call: RepoCall): Promise<Response> {
   if (range.kind === "part") headers["Content-Range"] = `bytes ${start}-${end - 1}/${sizeBytes}`;
   const status = range.kind === "part" ? 206 : 200;
   if (isHead || start === end) return c.body(null, status, headers);
-  const body = streamFile(await open(repo.blobs.pathOf(sha256), "r"), start, end);
-  return c.body(body, status, headers);
+  const part = { handle: await open(repo.blobs.pathOf(sha256), "r"), start, end };
+  const { outgoing } = c.env ?? {};
+  if (outgoing === undefined) return c.body(streamFile(part), status, headers);
+  const head = c.body(null, status, headers);
+  void sendFile(outgoing as ServerResponse, head, part);
+  for (const [name, value] of RESPONSE_ALREADY_SENT.headers) head.headers.set(name, value);
+  return head;
 }
 
 /** As git has it: for an LFS file the pointer. */
@@ -96,33 +102,6 @@ function contentType(path: string): string {
   return /\.(?:md|txt|yaml|yml|csv|jsonl|log)$/.test(path)
     ? "text/plain; charset=utf-8"
     : "application/octet-stream";
-}
-
-/** `[start, end)` of a file in large pieces. Closes the file at the end, on failure, and when the reader leaves. */
-function streamFile(handle: FileHandle, start: number, end: number): ReadableStream<Uint8Array> {
-  let position = start;
-  return new ReadableStream<Uint8Array>(
-    {
-      async pull(controller) {
-        try {
-          const buffer = new Uint8Array(Math.min(CHUNK_BYTES, end - position));
-          const { bytesRead } = await handle.read(buffer, 0, buffer.byteLength, position);
-          if (bytesRead === 0) throw new Error(`the file ends at ${position}, ${end - position} bytes early`);
-          position += bytesRead;
-          controller.enqueue(buffer.subarray(0, bytesRead));
-          if (position < end) return;
-          controller.close();
-        } catch (error) {
-          controller.error(error);
-        }
-        await handle.close();
-      },
-      async cancel() {
-        await handle.close();
-      },
-    },
-    { highWaterMark: 1 },
-  );
 }
 
 export const downloadRoutes: readonly Route[] = [

@@ -7,6 +7,7 @@ import type { RemoteFiles, SourceFile } from "../../data/sources/source-file.js"
 import type { RepoFile } from "../../distributed/transports/contract.js";
 import { TransportError } from "../../distributed/transports/errors.js";
 import { HubTransport, type HubTransportOptions } from "../../distributed/transports/hub.js";
+import { nodeHub } from "../../distributed/transports/hub-fetch.node.js";
 import { writeFileAtomically } from "../../util/atomic-file.node.js";
 import { DataError } from "../../util/errors.js";
 import { openCached } from "./cached-file.node.js";
@@ -42,7 +43,13 @@ export class HubDatasets implements RemoteFiles {
     const { directory, pieceBytes, withheld, ...connection } = this.#options;
     const { repo, revision, path } = parseDatasetAddress(address);
     const place = { repo, revision, withheld };
-    const transport = new HubTransport({ ...connection, repo, type: "dataset", branch: revision });
+    const transport = new HubTransport({
+      ...nodeHub,
+      ...connection,
+      repo,
+      type: "dataset",
+      branch: revision,
+    });
     const folder = join(directory, transport.key);
     const { commit, files } = await explained(place, () => listed(transport, place, folder));
     const chosen = path === undefined ? trainingFiles(files) : filesAtPath(files, path);
