@@ -19,7 +19,7 @@ export const REPO = "lab/run";
 export const VOCAB = 128;
 export const WIDTH = 32;
 const STEP_SECONDS = 0.04;
-const PATIENCE_MS = 40_000;
+const PATIENCE_MS = 240_000;
 
 const script = (name: string) => fileURLToPath(new URL(name, import.meta.url));
 const book = readFileSync(script("../assets/moby-dick.txt"), "latin1").replace(/[^\n -~]/g, "");
